@@ -1,6 +1,23 @@
 """Learn about individuals when only groups are labelled."""
 
+from importlib.metadata import version
+
 from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
+from bagwise.models import load
+from bagwise.models.mil_gp_probit import MILGPProbit
 from bagwise.per_instance import PerInstance
 
-__all__ = ["Bags", "PerInstance"]
+__version__ = version("bagwise")
+
+__all__ = [
+    "BagDataError",
+    "BagDataWarning",
+    "Bags",
+    "BagwiseError",
+    "ConvergenceWarning",
+    "MILGPProbit",
+    "ModelFileError",
+    "PerInstance",
+    "load",
+]

@@ -92,8 +92,10 @@ def _parse_objects(array: NDArray[Any]) -> NDArray[np.float64]:
         try:
             return array.astype(np.float64)
         except TypeError as error:
-            raise TypeError(f"the features hold something that is not a number: argument must be a string or a "
-                            f"real number ({error})") from error
+            raise TypeError(
+                f"the features hold something that is not a number: argument must be a string or a "
+                f"real number ({error})"
+            ) from error
         except ValueError:
             pass
     for column in range(array.shape[1]):
@@ -131,15 +133,23 @@ def _first_non_finite(X: Matrix) -> tuple[int, int]:
     return row, int(np.flatnonzero(~np.isfinite(X[row]))[0])
 
 
-def check_same_features(found: int, names: Sequence[str] | None, expected: int, known: Sequence[str] | None,
-                        model: str) -> None:
+def check_same_features(
+    found: int, names: Sequence[str] | None, expected: int, known: Sequence[str] | None, model: str
+) -> None:
     """Prediction needs the columns of the fit, in the same order."""
     if names is not None and known is not None and tuple(names) != tuple(known):
         missing, extra = [n for n in known if n not in names], [n for n in names if n not in known]
-        detail = "; ".join(
-            part for part in (f"missing {shorten(missing)}" if missing else "", f"unexpected {shorten(extra)}" if extra
-                              else "") if part
-        ) or "the same columns in another order"
+        detail = (
+            "; ".join(
+                part
+                for part in (
+                    f"missing {shorten(missing)}" if missing else "",
+                    f"unexpected {shorten(extra)}" if extra else "",
+                )
+                if part
+            )
+            or "the same columns in another order"
+        )
         raise BagDataError(
             "The feature names should match those that were passed during fit: "
             f"{detail}. Feature names must be in the same order as they were in fit."
@@ -169,8 +179,9 @@ def group_codes(groups: Any, n_rows: int) -> tuple[Ints, tuple[str, ...]]:
         raise BagDataError(f"groups: expected one key per row of X ({n_rows} rows), got {found}.")
     missing = pd.isna(keys)
     if missing.any():
-        raise BagDataError(f"groups: the key of row {int(np.flatnonzero(missing)[0])} is missing; "
-                           "every instance must belong to a bag.")
+        raise BagDataError(
+            f"groups: the key of row {int(np.flatnonzero(missing)[0])} is missing; every instance must belong to a bag."
+        )
     codes, uniques = pd.factorize(keys)
     return codes.astype(np.int64), unique_ids(uniques)
 
@@ -190,8 +201,9 @@ def known_labels(known: Any, n_rows: int) -> NDArray[np.float64] | None:
         return None
     values = np.asarray(known, dtype=np.float64)
     if values.shape != (n_rows,):
-        raise BagDataError(f"known: expected one entry (0, 1 or NaN) per instance, i.e. shape ({n_rows},), "
-                           f"got shape {values.shape}.")
+        raise BagDataError(
+            f"known: expected one entry (0, 1 or NaN) per instance, i.e. shape ({n_rows},), got shape {values.shape}."
+        )
     wrong = ~(np.isnan(values) | (values == 0) | (values == 1))
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
@@ -211,7 +223,9 @@ def aligned(y: Any, ids: Sequence[str]) -> NDArray[Any]:
         raise BagDataError(f"the labels name bag {shorten(repeated.unique())} more than once; give one entry per bag.")
     missing, extra = [i for i in ids if i not in position], [n for n in names if n not in set(ids)]
     if missing or extra:
-        parts = [f"no entry for bag {shorten(missing)}"] * bool(missing) + [f"unknown bag {shorten(extra)}"] * bool(extra)
+        parts = [f"no entry for bag {shorten(missing)}"] * bool(missing) + [f"unknown bag {shorten(extra)}"] * bool(
+            extra
+        )
         raise BagDataError(
             f"the labels are keyed by bag id, but there is {' and '.join(parts)}. Give one entry per bag of "
             "bags.ids (NaN where the label is missing), or a plain array in that order."
@@ -245,15 +259,15 @@ def label_of_bags(values: pd.Series, codes: Ints, ids: Sequence[str]) -> NDArray
 
 def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     """A finite number above zero (or at least zero)."""
-    ok = isinstance(value, numbers.Real) and math.isfinite(value) and (value > 0 or (zero and value == 0))
-    if not ok:
+    number = float(value) if isinstance(value, numbers.Real) else math.nan
+    if not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
         raise BagDataError(f"{name}={value!r}: expected a {'non-negative' if zero else 'positive'} number.")
-    return float(value)
+    return number
 
 
 def check_count(name: str, value: Any, *, least: int = 1) -> int:
     """A whole number, at least ``least``."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise BagDataError(f"{name}={value!r}: expected a whole number of at least {least}.")
     return int(value)
 

@@ -32,9 +32,7 @@ class Bags:
     known : N individually known instance labels used as evidence (0, 1 or NaN for unknown)
     """
 
-    def __init__(
-        self, X: Any, groups: Any, *, feature_names: Sequence[str] | None = None, known: Any = None
-    ) -> None:
+    def __init__(self, X: Any, groups: Any, *, feature_names: Sequence[str] | None = None, known: Any = None) -> None:
         matrix, names = check.feature_matrix(X, feature_names)
         if matrix.shape[0] == 0:
             raise BagDataError("there are no instances: X has 0 rows (0 sample(s)), while a minimum of 1 is required.")
@@ -92,8 +90,10 @@ class Bags:
         widths = [matrix.shape[1] for matrix in matrices]
         for bag, width in zip(bag_ids, widths, strict=True):
             if width != widths[0]:
-                raise BagDataError(f"bag {bag!r} has {width} features, bag {bag_ids[0]!r} has {widths[0]}; "
-                                   "every bag needs the same columns.")
+                raise BagDataError(
+                    f"bag {bag!r} has {width} features, bag {bag_ids[0]!r} has {widths[0]}; "
+                    "every bag needs the same columns."
+                )
         stack = scipy.sparse.vstack if scipy.sparse.issparse(matrices[0]) else np.concatenate
         return cls(stack(matrices), np.repeat(np.array(bag_ids, dtype=object), sizes), feature_names=names)
 
@@ -139,7 +139,8 @@ class Bags:
     @property
     def sizes(self) -> Ints:
         """(B,) number of instances of each bag."""
-        return np.diff(self._offsets)
+        sizes: Ints = np.diff(self._offsets)
+        return sizes
 
     @property
     def index(self) -> Ints:
@@ -166,8 +167,10 @@ class Bags:
 
     def __repr__(self) -> str:
         sizes = self.sizes
-        return (f"Bags({len(self)} bags of {sizes.min()}–{sizes.max()}, {self.n_instances} instances, "
-                f"{self.n_features} features)")
+        return (
+            f"Bags({len(self)} bags of {sizes.min()}–{sizes.max()}, {self.n_instances} instances, "
+            f"{self.n_features} features)"
+        )
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         for number, name in enumerate(self._ids):
@@ -262,10 +265,16 @@ class Bags:
         except Exception as error:
             raise BagDataError(f"{path}: not a readable file of bags ({error}).") from error
         if str(parts.get("format")) != _FORMAT:
-            raise BagDataError(f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives.")
+            raise BagDataError(
+                f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives."
+            )
         ids = tuple(str(name) for name in parts["ids"])
-        X = parts["X"] if "X" in parts else scipy.sparse.csr_matrix(
-            (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
+        X = (
+            parts["X"]
+            if "X" in parts
+            else scipy.sparse.csr_matrix(
+                (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
+            )
         )
         bags = cls(X, np.repeat(np.arange(len(ids)), np.diff(parts["offsets"])), known=parts.get("known"))
         names = parts.get("feature_names")
@@ -320,7 +329,9 @@ def _bag_matrices(arrays: list[Any]) -> tuple[list[Any], tuple[str, ...] | None]
 def _check_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
-        raise BagDataError(f"there is no column {check.shorten(missing)}; the table has {check.shorten(frame.columns, 12)}.")
+        raise BagDataError(
+            f"there is no column {check.shorten(missing)}; the table has {check.shorten(frame.columns, 12)}."
+        )
 
 
 def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: bool) -> Any:

@@ -25,8 +25,8 @@ class PerInstance(TransformerMixin, BaseEstimator):
     def transform(self, bags: Any) -> Bags:
         """The same bags with transformed rows."""
         check_is_fitted(self, "transformer_")
-        bags = as_bags(bags)
-        names = bags.feature_names
+        given = as_bags(bags)
+        names = given.feature_names
         if hasattr(self.transformer_, "get_feature_names_out"):
             names = tuple(self.transformer_.get_feature_names_out(names))
-        return bags.with_features(self.transformer_.transform(bags.X), names)
+        return given.with_features(self.transformer_.transform(given.X), names)

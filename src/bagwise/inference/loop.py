@@ -1,0 +1,93 @@
+"""The one iteration loop: trace, tolerance, progress, guard against non-finite values, interruption."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from bagwise.exceptions import NumericalError
+
+
+class Report(NamedTuple):
+    """What one iteration says: the objective before it, and how far it moved in its own natural unit."""
+
+    objective: float
+    residual: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The course of an iteration."""
+
+    name: str  # what the objective is
+    values: NDArray[np.float64]  # objective at the start of each iteration
+    residuals: NDArray[np.float64]  # how far each iteration moved
+    converged: bool
+    interrupted: bool = False
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+Callback = Callable[[int, float], object]
+
+
+def iterate(
+    step: Callable[[], Report],
+    *,
+    name: str,
+    max_iter: int,
+    tol: float,
+    label: str,
+    verbose: int = 0,
+    callback: Callback | None = None,
+) -> Trace:
+    """Call ``step`` until its residual is at most ``tol``, ``max_iter`` times at most, or until interrupted.
+
+    Ctrl-C ends the loop between two steps with everything kept; whoever called decides how to pass it on.
+    """
+    reports: list[Report] = []
+    interrupted = False
+    with _progress(label, max_iter, verbose) as advance:
+        try:
+            while len(reports) < max_iter and not (reports and reports[-1].residual <= tol):
+                reports.append(_finite(step(), name, len(reports)))
+                advance(reports[-1], name)
+                if callback is not None:
+                    callback(len(reports), reports[-1].objective)
+        except KeyboardInterrupt:
+            interrupted = True
+    values, residuals = np.array(reports, dtype=np.float64).reshape(-1, 2).T.copy()
+    return Trace(name, values, residuals, bool(reports) and reports[-1].residual <= tol, interrupted)
+
+
+def _finite(report: Report, name: str, iteration: int) -> Report:
+    if not (math.isfinite(report.objective) and math.isfinite(report.residual)):
+        raise NumericalError(
+            f"the {name} became {report.objective} in iteration {iteration + 1}; check the scale of the features "
+            "(standardize=True) and the kernel, or use dtype='float64'."
+        )
+    return report
+
+
+@contextmanager
+def _progress(label: str, total: int, verbose: int) -> Iterator[Callable[[Report, str], None]]:
+    if not verbose:
+        yield lambda report, name: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TextColumn("{task.fields[value]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns) as bar:
+        task = bar.add_task(label, total=total, value="")
+        yield lambda report, name: bar.update(task, advance=1, value=f"{name} {report.objective:.6g}")

@@ -1,0 +1,53 @@
+"""The one Cholesky factorisation, and what is done with its factor."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bagwise.exceptions import NumericalError
+
+DEFAULT_JITTER = {torch.float64: 1e-6, torch.float32: 1e-4}
+_ATTEMPTS = 5
+
+
+class Factor(NamedTuple):
+    """Lower triangle L with L Lᵀ = A + jitter · mean(diag A) · I; ``jitter`` is what was really needed."""
+
+    lower: Tensor
+    jitter: float
+
+
+def cholesky(A: Tensor, jitter: float = 0.0, what: str = "matrix") -> Factor:
+    """Factor a symmetric positive definite matrix, adding ``jitter`` (relative) and ten times more on each failure."""
+    if not bool(torch.isfinite(A).all()):
+        raise NumericalError(
+            f"the {what} holds values that are not finite; check the scale of the features and kernel."
+        )
+    size, tried = A.diagonal().mean(), jitter
+    for _ in range(_ATTEMPTS):
+        lower, info = torch.linalg.cholesky_ex(A + (tried * size) * torch.eye(len(A), dtype=A.dtype, device=A.device))
+        if int(info) == 0:
+            return Factor(lower, tried)
+        tried = max(10.0 * tried, 10.0 * torch.finfo(A.dtype).eps)
+    raise NumericalError(
+        f"the {what} ({len(A)} x {len(A)}) is not positive definite, even with jitter {tried / 10.0:.0e} of its mean "
+        "diagonal; remove repeated inducing inputs or use a larger jitter."
+    )
+
+
+def whiten(lower: Tensor, b: Tensor) -> Tensor:
+    """L⁻¹ b."""
+    solution: Tensor = torch.linalg.solve_triangular(lower, b, upper=False)
+    return solution
+
+
+def unwhiten(lower: Tensor, b: Tensor) -> Tensor:
+    """L⁻ᵀ b: turns standard normal columns into columns with covariance A⁻¹."""
+    solution: Tensor = torch.linalg.solve_triangular(lower.mT, b, upper=True)
+    return solution
+
+
+def logdet(lower: Tensor) -> Tensor:
+    """log det A from the factor of A."""
+    return 2.0 * lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)

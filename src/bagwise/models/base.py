@@ -1,0 +1,216 @@
+"""What every estimator shares: input in, features, answers out, saving."""
+
+import numbers
+from importlib.metadata import version
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bagwise import _validation as check
+from bagwise import predict
+from bagwise._files import PathLike
+from bagwise.bags import Bags, as_bags
+from bagwise.evidence import Labels, read_labels
+from bagwise.exceptions import BagDataError
+from bagwise.features import Features, make_features
+from bagwise.inference.loop import Trace
+from bagwise.models.state import pack, unpack
+from bagwise.persistence import write_model
+from bagwise.posterior import GaussianPosterior
+
+_DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+class ModelCard(NamedTuple):
+    """How a model presents itself to the command line, the docs and the contract checks."""
+
+    name: str  # on the command line and in model files
+    evidence: tuple[str, ...]  # what a bag may say
+    source: str  # where it comes from
+
+
+class BagClassifier(ClassifierMixin, BaseEstimator):
+    """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
+
+    card: ClassVar[ModelCard]
+
+    features_: Features
+    posterior_: GaussianPosterior
+    trace_: Trace
+    log_evidence_: Any
+    seed_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    # ------------------------------------------------------------ answers
+
+    def predict_proba(self, bags: Any) -> NDArray[np.float64]:
+        """P(the bag holds at least one positive): (B, 2) in the order of ``classes_``, or (B, K) for K labels."""
+        checked = self._check_bags(bags)
+        return self._columns(predict.bag_probability(self.features_, self.posterior_, checked, self.seed_))
+
+    def predict(self, bags: Any) -> NDArray[Any]:
+        """The more probable class of every bag: (B,), or (B, K) of 0/1 for K labels."""
+        return self._decide(self.predict_proba(bags))
+
+    def predict_instance_proba(self, bags: Any) -> NDArray[np.float64]:
+        """P(the instance is positive), in the order of ``bags.X``: (N, 2), or (N, K) for K labels."""
+        checked = self._check_bags(bags)
+        return self._columns(predict.instance_probability(self.features_, self.posterior_, checked))
+
+    def predict_instances(self, bags: Any) -> NDArray[Any]:
+        """The more probable class of every instance, in the order of ``bags.X``."""
+        return self._decide(self.predict_instance_proba(bags))
+
+    def predict_latent(self, bags: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance of the latent f of every instance: (N,) each, or (N, K)."""
+        checked = self._check_bags(bags)
+        mean, variance = predict.latent_moments(self.features_, self.posterior_, checked)
+        return (mean, variance) if self._several() else (mean[:, 0], variance[:, 0])
+
+    def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over bags (with several labels: over all bags and labels); bags without a label do not count."""
+        predicted = self.predict(bags).reshape(len(as_bags(bags)), -1)
+        truth = _aligned_truth(y, bags).reshape(predicted.shape)
+        seen = ~pd.isna(truth)
+        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        return float(
+            np.average((truth == predicted)[seen], weights=np.broadcast_to(weights[:, None], seen.shape)[seen])
+        )
+
+    @property
+    def mean_(self) -> Any:
+        """Posterior mean of the constant (the bias column), 0 without one; one value per label."""
+        bias = self.features_.bias
+        means = bias * self.posterior_.mean[-1].cpu().numpy() if bias > 0 else np.zeros(self.posterior_.mean.shape[1])
+        return means if self._several() else float(means[0])
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of iterations made."""
+        return len(self.trace_)
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the iteration met its tolerance."""
+        return self.trace_.converged
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: PathLike) -> None:
+        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all."""
+        check_is_fitted(self, "posterior_")
+        description, tensors = pack(self)
+        description |= {"model": self.card.name, "version": version("bagwise")}
+        write_model(path, description, tensors)
+
+    @classmethod
+    def restore(cls, description: dict[str, Any], tensors: dict[str, torch.Tensor], device: torch.device) -> Self:
+        """The estimator that ``save`` described."""
+        model: Self = unpack(cls, description, tensors, device)
+        return model
+
+    # ------------------------------------------------------------ fitting
+
+    def _read(self, bags: Any, y: Any) -> tuple[Bags, Labels]:
+        """Check and remember the shape of the training input."""
+        checked = self._check_bags(bags, reset=True)
+        labels = read_labels(
+            y, checked, keyed=isinstance(bags, Bags), may_be_empty=isinstance(bags, Bags | list | tuple)
+        )
+        self.label_names_ = labels.names
+        self.classes_ = [labels.classes] * len(labels.names) if labels.names is not None else labels.classes
+        self.columns_: dict[str, Any] = {}
+        return checked, labels
+
+    def _make_features(self, bags: Bags) -> Features:
+        random = check_random_state(self.random_state)
+        features = make_features(
+            bags,
+            kernel=self.kernel,
+            lengthscale=self.lengthscale,
+            bias=self.bias,
+            n_inducing=self.n_inducing,
+            inducing=self.inducing,
+            standardize=self.standardize,
+            jitter=self.jitter,
+            device=_device(self.device),
+            dtype=_DTYPES[check.check_option("dtype", self.dtype, tuple(_DTYPES))],
+            random=random,
+        )
+        self.seed_ = int(random.randint(2**31 - 1))
+        return features
+
+    def _finish(
+        self, features: Features, posterior: GaussianPosterior, trace: Trace, log_evidence: torch.Tensor
+    ) -> None:
+        self.features_, self.posterior_, self.trace_ = features, posterior, trace
+        values = log_evidence.cpu().numpy()
+        self.log_evidence_ = values if self._several() else float(values[0])
+        if trace.interrupted:
+            raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
+
+    # ------------------------------------------------------------ helpers
+
+    def _several(self) -> bool:
+        return self.label_names_ is not None
+
+    def _columns(self, positive: NDArray[np.float64]) -> NDArray[np.float64]:
+        return positive if self._several() else np.column_stack([1.0 - positive, positive])
+
+    def _decide(self, probability: NDArray[np.float64]) -> NDArray[Any]:
+        if self._several():
+            return (probability > 0.5).astype(int)
+        classes: NDArray[Any] = self.classes_[(probability[:, 1] > 0.5).astype(int)]
+        return classes
+
+    def _check_bags(self, X: Any, *, reset: bool = False) -> Bags:
+        if not reset:
+            check_is_fitted(self, "posterior_")
+        bags = as_bags(X)
+        names = bags.feature_names
+        probe = np.empty((1, bags.n_features)) if names is None else pd.DataFrame(columns=list(names))
+        try:
+            validate_data(self, probe, reset=reset, skip_check_array=True)
+        except ValueError as error:
+            raise BagDataError(str(error)) from None
+        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, names)
+        return bags
+
+
+def check_iterations(max_iter: Any, tol: Any) -> None:
+    """max_iter is None (until converged) or a whole number; tol is a non-negative number."""
+    if max_iter is not None:
+        check.check_count("max_iter", max_iter)
+    if not isinstance(tol, numbers.Real):
+        raise BagDataError(f"tol={tol!r}: expected a non-negative number.")
+    check.check_positive("tol", tol, zero=True)
+
+
+def _aligned_truth(y: Any, bags: Any) -> NDArray[Any]:
+    if isinstance(y, dict) or (isinstance(bags, Bags) and isinstance(y, pd.Series | pd.DataFrame)):
+        return as_bags(bags).align(y)
+    return np.asarray(y)
+
+
+def _device(name: Any) -> torch.device:
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise BagDataError(f"device={name!r}: expected 'cpu' or 'cuda' ({error}).") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise BagDataError(f"device={name!r}: this machine has no usable CUDA device; use device='cpu'.")
+    if device.type not in ("cpu", "cuda"):
+        raise BagDataError(f"device={name!r}: expected 'cpu' or 'cuda'.")
+    return device

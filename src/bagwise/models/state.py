@@ -1,0 +1,175 @@
+"""A fitted estimator as a JSON description and plain tensors, and back."""
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bagwise import kernels
+from bagwise.exceptions import ModelFileError
+from bagwise.features import Features
+from bagwise.inference.loop import Trace
+from bagwise.posterior import GaussianPosterior
+
+Tensors = dict[str, Tensor]
+
+_NOT_SAVED = ("callback",)  # a function of the session that fitted the model
+
+
+def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
+    """Everything that makes the fitted model: settings, features, posterior, trace."""
+    tensors: Tensors = {}
+    description = {
+        "parameters": {
+            name: _pack_setting(f"parameter.{name}", value, tensors)
+            for name, value in model.get_params(deep=False).items()
+            if name not in _NOT_SAVED
+        },
+        "features": _pack_features(model.features_, tensors),
+        "trace": _pack_trace(model.trace_, tensors),
+        "fitted": _pack_fitted(model),
+    }
+    for name in ("mean", "factors", "factor_of"):
+        tensors[f"posterior.{name}"] = getattr(model.posterior_, name)
+    return description, tensors
+
+
+def unpack(cls: type, description: dict[str, Any], tensors: Tensors, device: torch.device) -> Any:
+    """The estimator that ``pack`` took apart."""
+    try:
+        accepted = inspect.signature(cls).parameters
+        settings = {
+            name: _unpack_setting(f"parameter.{name}", value, tensors)
+            for name, value in description["parameters"].items()
+        }
+        unknown = set(settings) - set(accepted)
+        if unknown:
+            raise ModelFileError(f"the file names settings that {cls.__name__} does not have: {sorted(unknown)}.")
+        model = cls(**settings | {"device": str(device)})
+        model.features_ = _unpack_features(description["features"], tensors).to(device)
+        parts = {name: tensors[f"posterior.{name}"] for name in ("mean", "factors", "factor_of")}
+        model.posterior_ = GaussianPosterior(**parts).to(device)
+        model.trace_ = Trace(
+            values=tensors["trace.values"].numpy(), residuals=tensors["trace.residuals"].numpy(), **description["trace"]
+        )
+        _unpack_fitted(model, description["fitted"])
+        _check_shapes(model)
+    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError) as error:
+        raise ModelFileError(f"the model file is incomplete or damaged ({error!r}).") from error
+    return model
+
+
+# ---------------------------------------------------------------- settings
+
+
+def _pack_setting(name: str, value: Any, tensors: Tensors) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else {"float": str(float(value))}
+    if isinstance(value, np.random.RandomState):
+        return None  # a stream of random numbers has no state worth keeping; the model's own seed is saved
+    if isinstance(value, kernels.Kernel):
+        tensors.update({f"{name}.{key}": part for key, part in kernels.parameters(value).items()})
+        return {"kernel": kernels.describe(value)}
+    tensors[name] = torch.as_tensor(np.asarray(value))
+    return {"tensor": name}
+
+
+def _unpack_setting(name: str, value: Any, tensors: Tensors) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float(value["float"])
+    if "kernel" in value:
+        parts = _below(name, tensors)
+        return kernels.rebuild(value["kernel"], parts, next(iter(parts.values())).dtype)
+    return tensors[value["tensor"]].numpy()
+
+
+def _below(prefix: str, tensors: Tensors) -> Tensors:
+    return {key.removeprefix(f"{prefix}."): part for key, part in tensors.items() if key.startswith(f"{prefix}.")}
+
+
+# ---------------------------------------------------------------- features, trace, fitted attributes
+
+
+def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
+    for name in ("inducing", "lower", "shift", "scale"):
+        tensors[f"features.{name}"] = getattr(features, name)
+    tensors.update({f"kernel.{key}": part for key, part in kernels.parameters(features.kernel).items()})
+    return {
+        "kernel": kernels.describe(features.kernel),
+        "bias": features.bias,
+        "jitter": features.jitter,
+        "origin": features.origin,
+    }
+
+
+def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
+    inducing = tensors["features.inducing"]
+    return Features(
+        kernel=kernels.rebuild(description["kernel"], _below("kernel", tensors), inducing.dtype),
+        inducing=inducing,
+        lower=tensors["features.lower"],
+        shift=tensors["features.shift"],
+        scale=tensors["features.scale"],
+        bias=float(description["bias"]),
+        jitter=float(description["jitter"]),
+        origin=str(description["origin"]),
+    )
+
+
+def _pack_trace(trace: Trace, tensors: Tensors) -> dict[str, Any]:
+    tensors["trace.values"] = torch.from_numpy(trace.values)
+    tensors["trace.residuals"] = torch.from_numpy(trace.residuals)
+    return {"name": trace.name, "converged": trace.converged, "interrupted": trace.interrupted}
+
+
+def _pack_fitted(model: Any) -> dict[str, Any]:
+    several = model.label_names_ is not None
+    classes = model.classes_[0] if several else model.classes_
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        "classes": classes.tolist(),
+        "label_names": list(model.label_names_) if several else None,
+        "feature_names": None if names is None else list(names),
+        "n_features": model.n_features_in_,
+        "columns": model.columns_,
+        "seed": model.seed_,
+        "log_evidence": model.log_evidence_.tolist() if several else model.log_evidence_,
+    }
+
+
+def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
+    classes, names = np.array(fitted["classes"]), fitted["label_names"]
+    model.label_names_ = None if names is None else tuple(names)
+    model.classes_ = classes if names is None else [classes] * len(names)
+    model.log_evidence_ = fitted["log_evidence"] if names is None else np.array(fitted["log_evidence"])
+    model.n_features_in_ = int(fitted["n_features"])
+    if fitted["feature_names"] is not None:
+        model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
+    model.columns_ = dict(fitted["columns"])
+    model.seed_ = int(fitted["seed"])
+
+
+def _check_shapes(model: Any) -> None:
+    """The parts of a file must fit together, or answers would be nonsense."""
+    features, posterior = model.features_, model.posterior_
+    R, K = posterior.mean.shape
+    fits = (
+        features.n_columns == R
+        and features.inducing.shape[1] == len(features.shift) == len(features.scale) == model.n_features_in_
+        and features.lower.shape == (features.n_inducing, features.n_inducing)
+        and posterior.factors.shape[1:] == (R, R)
+        and posterior.factor_of.shape == (K,)
+        and int(posterior.factor_of.max()) < len(posterior.factors)
+        and len(model.label_names_ or ("",)) == K
+    )
+    if not fits:
+        raise ModelFileError("the parts of the model file do not fit together; it is damaged.")

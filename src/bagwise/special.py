@@ -1,0 +1,106 @@
+"""Stable primitives of the normal and logistic laws (models section 0.2) and reductions over ragged bags."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+LOG_2PI = math.log(2.0 * math.pi)
+_LOG_2 = math.log(2.0)
+
+log_ndtr = torch.special.log_ndtr
+log_sigmoid = logsigmoid
+
+
+def log_pdf(x: Tensor) -> Tensor:
+    """Log density of the standard normal law."""
+    return -0.5 * (x * x + LOG_2PI)
+
+
+def hazard(x: Tensor) -> Tensor:
+    """pdf(x) / cdf(x); behaves as -x - 1/x for x -> -inf and is never 0/0.
+
+    With cdf(x) = exp(-x²/2) erfcx(-x/√2) / 2 the exponentials cancel, and with them every rounding error.
+    """
+    scaled: Tensor = torch.special.erfcx(-x / math.sqrt(2.0))
+    return math.sqrt(2.0 / math.pi) / scaled
+
+
+def log1mexp(s: Tensor) -> Tensor:
+    """log(1 - exp(s)) for s < 0."""
+    return torch.where(s > -_LOG_2, torch.log(-torch.expm1(s)), torch.log1p(-torch.exp(s)))
+
+
+def log_minus_log_ndtr(f: Tensor) -> Tensor:
+    """log(-log cdf(-f)), the log of what one instance adds to the all-negative exponent (section 0.2).
+
+    log cdf(-f) = log(1 - cdf(f)) = -cdf(f) - cdf(f)²/2 - …; the series takes over before cdf(f) can underflow.
+    """
+    tail = log_ndtr(f)
+    threshold = -5.0 if f.dtype == torch.float64 else -3.0
+    return torch.where(f < threshold, tail + 0.5 * torch.exp(tail), torch.log(-log_ndtr(-f)))
+
+
+def log_at_least_one(t: Tensor) -> Tensor:
+    """log(1 - exp(-exp(t))), the log probability that a bag is positive, with t = log(-log P(all negative)): (0.1)."""
+    exponent = torch.exp(t)
+    return torch.where(t < -12.0, t - 0.5 * exponent, log1mexp(-exponent))
+
+
+def jaakkola_lambda(xi: Tensor) -> Tensor:
+    """tanh(ξ/2) / (4ξ), the curvature of the quadratic bound on log σ; even in ξ, 1/8 at 0."""
+    near_zero = xi.abs() < 1e-3
+    safe = torch.where(near_zero, torch.ones_like(xi), xi)
+    square = xi * xi
+    return torch.where(
+        near_zero, 0.125 - square / 96.0 + square * square / 960.0, torch.tanh(0.5 * safe) / (4.0 * safe)
+    )
+
+
+def bernoulli_entropy(logit: Tensor) -> Tensor:
+    """Entropy in nats of a coin with P(1) = σ(logit)."""
+    return -(torch.sigmoid(logit) * logsigmoid(logit) + torch.sigmoid(-logit) * logsigmoid(-logit))
+
+
+def ndtri_exp(t: Tensor) -> Tensor:
+    """The x with log cdf(x) = t, for t down to where cdf(x) itself has long underflowed.
+
+    Starts from the inverse (or its leading tail term) and takes four Newton steps on log cdf, whose slope is the
+    hazard.
+    """
+    w = -2.0 * torch.clamp(t, max=-2.0) - LOG_2PI
+    x = torch.where(t > -2.0, torch.special.ndtri(torch.exp(t)), -torch.sqrt(torch.clamp(w - torch.log(w), min=0.0)))
+    for _ in range(4):
+        x = x - (log_ndtr(x) - t) / hazard(x)
+    return x
+
+
+class Segments:
+    """Where the bags lie in a run of rows, and reductions over each of them along the first dimension."""
+
+    def __init__(self, offsets: Tensor) -> None:
+        self.offsets = offsets
+        self.sizes = offsets.diff()
+        self.index = torch.arange(len(self.sizes), device=offsets.device).repeat_interleave(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Sum over each bag."""
+        return torch.segment_reduce(x, "sum", offsets=self.offsets, axis=0)
+
+    def max(self, x: Tensor) -> Tensor:
+        """Maximum over each bag."""
+        return torch.segment_reduce(x, "max", offsets=self.offsets, axis=0)
+
+    def logsumexp(self, x: Tensor) -> Tensor:
+        """log of the sum of exponentials over each bag; -inf where every entry is."""
+        top = self.max(x.detach())
+        top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
+        return torch.log(self.sum(torch.exp(x - self.spread(top)))) + top
+
+    def spread(self, values: Tensor) -> Tensor:
+        """One value per bag, repeated on each of its rows."""
+        return values.index_select(0, self.index)
