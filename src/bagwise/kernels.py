@@ -5,6 +5,7 @@ arguments that shape it, the constraints of its parameters, its parts, and its p
 """
 
 import copy
+import inspect
 import math
 from typing import Any
 
@@ -29,12 +30,46 @@ def make_kernel(kernel: Any, n_features: int, lengthscale: float | None, dtype: 
     if isinstance(kernel, Kernel):
         if lengthscale is not None:
             raise BagDataError("lengthscale is for kernels given by name; set it on the gpytorch kernel itself.")
-        return copy.deepcopy(kernel).to(dtype)
+        return check_fits(_exact_near_zero(copy.deepcopy(kernel).to(dtype)), n_features)
     if not isinstance(kernel, str):
         raise BagDataError(f"kernel={kernel!r}: expected one of {', '.join(map(repr, NAMES))}, or a gpytorch kernel.")
     check_option("kernel", kernel, NAMES)
     scale = math.sqrt(n_features) if lengthscale is None else check_positive("lengthscale", lengthscale)
-    return _named_kernel(kernel, scale).to(dtype)
+    return _exact_near_zero(_named_kernel(kernel, scale).to(dtype))
+
+
+def check_fits(kernel: Kernel, n_features: int) -> Kernel:
+    """The kernel, if it gives a matrix for rows of ``n_features`` numbers (its ARD, its active_dims, no batches)."""
+    probe = torch.zeros(3, n_features, dtype=next(kernel.parameters(), torch.zeros(())).dtype)
+    try:
+        with torch.no_grad():
+            found = tuple(cross(kernel, probe, probe).shape)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise BagDataError(f"the kernel {summary(kernel)} does not fit {n_features} features ({error}).") from error
+    if found != (3, 3):
+        raise BagDataError(
+            f"the kernel {summary(kernel)} gives an array of shape {found} for 3 rows, where (3, 3) is needed; "
+            "use a kernel without batch_shape."
+        )
+    return kernel
+
+
+def _exact_near_zero(kernel: Kernel) -> Kernel:
+    """The kernel, with exact distances where it has a kink at distance 0 (the exponential kernel).
+
+    By matrix products a distance of 0 comes out as 1e-8 or so, depending on what else is in the batch; every other
+    kernel here squares that away.
+    """
+    for part in kernel.modules():
+        if isinstance(part, kernels.MaternKernel) and part.nu == 0.5:
+            part.covar_dist = _exact_distance
+    return kernel
+
+
+def _exact_distance(x1: Tensor, x2: Tensor, diag: bool = False, **others: Any) -> Tensor:
+    if diag:
+        return torch.linalg.vector_norm(x1 - x2, dim=-1)
+    return torch.cdist(x1, x2, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def _named_kernel(name: str, lengthscale: float) -> Kernel:
@@ -65,6 +100,18 @@ def diagonal(kernel: Kernel, A: Tensor) -> Tensor:
 _PLAIN = ("RBFKernel", "LinearKernel", "RQKernel", "PeriodicKernel", "CosineKernel", "ConstantKernel")
 _SHAPED = {"MaternKernel": "nu", "PolynomialKernel": "power"}
 _NESTED = {"AdditiveKernel", "ProductKernel"}
+_BOUNDS = {
+    "Positive": (),
+    "GreaterThan": ("lower_bound",),
+    "LessThan": ("upper_bound",),
+    "Interval": ("lower_bound", "upper_bound"),
+}
+_BOUNDS = {
+    constraints.Positive: (),
+    constraints.GreaterThan: ("lower_bound",),
+    constraints.LessThan: ("upper_bound",),
+    constraints.Interval: ("lower_bound", "upper_bound"),
+}
 
 
 def describe(kernel: Kernel) -> dict[str, Any]:
@@ -97,9 +144,9 @@ def _describe_constraints(kernel: Kernel) -> dict[str, list[Any]]:
     found = {}
     for name, constraint in kernel._constraints.items():
         kind = type(constraint).__name__
-        if kind not in ("Positive", "GreaterThan", "LessThan", "Interval"):
+        if kind not in _BOUNDS:
             raise ModelFileError(f"a kernel with constraint {kind} on {name} cannot be saved (it works otherwise).")
-        found[name] = [kind, float(constraint.lower_bound), float(constraint.upper_bound)]
+        found[name] = [kind, *(float(getattr(constraint, bound)) for bound in _BOUNDS[kind])]
     return found
 
 
@@ -110,36 +157,33 @@ def parameters(kernel: Kernel) -> dict[str, Tensor]:
 
 def rebuild(tree: dict[str, Any], values: dict[str, Tensor], dtype: torch.dtype) -> Kernel:
     """The kernel that ``describe`` and ``parameters`` describe."""
-    kernel = _build(tree).to(dtype)
+    largest = max((value.numel() for value in values.values()), default=0)
+    kernel = _exact_near_zero(_build(tree, largest).to(dtype))
     own = dict(kernel.named_parameters())
-    if set(own) != set(values):
-        raise ModelFileError(f"the kernel needs the parameters {sorted(own)}, the file has {sorted(values)}.")
-    with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.data = values[name].to(dtype).clone()
+    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in values.items()}:
+        raise ModelFileError(f"the kernel needs the parameters {sorted(own)}, the file has {sorted(values)} or others.")
+    for name, parameter in own.items():
+        if not bool(torch.isfinite(values[name]).all()):
+            raise ModelFileError(f"the kernel's parameter {name} is not finite.")
+        parameter.data = values[name].to(dtype).clone()
     return kernel
 
 
-def _build(tree: dict[str, Any]) -> Kernel:
+def _build(tree: dict[str, Any], largest: int) -> Kernel:
+    """The kernel with arbitrary parameters, none of more than ``largest`` numbers (a damaged file may ask for any)."""
     name = tree.get("kernel")
-    parts = [_build(part) for part in tree.get("parts", [])]
+    parts = [_build(part, largest) for part in tree.get("parts", [])]
     if name in _NESTED:
         return getattr(kernels, name)(*parts)
     if name not in (*_PLAIN, *_SHAPED, "ScaleKernel"):
         raise ModelFileError(f"the file names an unknown kernel {name!r}.")
     arguments = {key: value for key, value in tree["arguments"].items() if value is not None}
+    if arguments.get("ard_num_dims", 0) > largest:
+        raise ModelFileError("the file does not hold the parameters that its kernel needs.")
     kernel = getattr(kernels, name)(*parts, **arguments)
-    for parameter, (kind, lower, upper) in tree["constraints"].items():
-        kernel.register_constraint(parameter.removesuffix("_constraint"), _build_constraint(kind, lower, upper))
+    for parameter, constraint in tree["constraints"].items():
+        kernel.register_constraint(parameter.removesuffix("_constraint"), _build_constraint(**constraint))
     return kernel
-
-
-def _build_constraint(kind: str, lower: float, upper: float) -> constraints.Interval:
-    if kind == "Positive":
-        return constraints.Positive()
-    if kind == "GreaterThan":
-        return constraints.GreaterThan(lower)
-    return constraints.LessThan(upper) if kind == "LessThan" else constraints.Interval(lower, upper)
 
 
 def summary(kernel: Kernel) -> str:

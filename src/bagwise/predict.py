@@ -25,21 +25,31 @@ def latent_moments(features: Features, posterior: GaussianPosterior, bags: Bags)
 
 
 def instance_probability(features: Features, posterior: GaussianPosterior, bags: Bags) -> Array:
-    """P(y* = 1) = cdf(mean / sqrt(1 + var)), (N, K): equation (1.9), with the root the paper's print lost."""
-    mean, variance = (torch.from_numpy(value) for value in latent_moments(features, posterior, bags))
-    probability: Array = torch.special.ndtr(mean / torch.sqrt(1.0 + variance)).numpy()
-    return probability
+    """P(y* = 1), (N, K)."""
+    return torch.cat([_positive(design, posterior) for _, design in features.designs(bags)]).cpu().numpy()
 
 
 def bag_probability(features: Features, posterior: GaussianPosterior, bags: Bags, seed: int) -> Array:
     """P(at least one positive), (B, K): equation (1.10), the dependence of the instances through v included.
 
     ``seed`` belongs to the fitted model: every bag meets the same points, so its probability never depends on which
-    other bags are asked about.
+    other bags are asked about. The estimate is held between the bounds that the exact probabilities of its instances
+    imply, max pᵢ ≤ P ≤ Σ pᵢ, so a bag never contradicts its instances, and a bag of one is exact.
     """
     draws = posterior.draws(sobol_normals(posterior.mean.shape[0], seed).to(posterior.mean.device))
-    parts = [_any_positive(design, draws.to(design.phi.dtype)) for _, design in features.designs(bags)]
+    parts = []
+    for _, design in features.designs(bags):
+        each = _positive(design, posterior)
+        least, most = design.segments.max(each), design.segments.sum(each).clamp(max=1.0)
+        parts.append(_any_positive(design, draws.to(design.phi.dtype)).clamp(least, most))
     return torch.cat(parts).cpu().numpy()
+
+
+def _positive(design: Design, posterior: GaussianPosterior) -> Tensor:
+    """cdf(mean / sqrt(1 + var)): equation (1.9), with the root that the paper's print lost."""
+    mean, variance = posterior.moments(design.phi, design.kappa)
+    probability: Tensor = torch.special.ndtr(mean / torch.sqrt(1.0 + variance))
+    return probability
 
 
 def sobol_normals(dimension: int, seed: int) -> Tensor:

@@ -1,0 +1,253 @@
+"""The contract that every estimator of bags keeps; usable for estimators written elsewhere."""
+
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gpytorch
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError, BagDataWarning
+
+SAME = 1e-10  # what rounding may change in a probability
+
+Check = Callable[[Any], None]
+
+
+def check_bag_estimator(estimator: Any) -> None:
+    """Raise AssertionError, naming the check, if the estimator breaks the contract.
+
+    ``estimator`` is unfitted and cheap to fit; it is cloned for every check. Each check is also available on its own
+    in ``CHECKS``.
+    """
+    for check in CHECKS:
+        try:
+            check(estimator)
+        except AssertionError as error:
+            raise AssertionError(f"{check.__name__}: {error}") from error
+
+
+def check_parameters(estimator: Any) -> None:
+    """``clone``, ``get_params`` and ``set_params`` work and the constructor only assigns."""
+    parameters = estimator.get_params()
+    copy = clone(estimator)
+    assert set(copy.get_params()) == set(parameters), "clone changes the set of parameters"
+    copy.set_params(random_state=7)
+    assert copy.get_params()["random_state"] == 7, "set_params does not set"
+    assert estimator.get_params()["random_state"] == parameters["random_state"], "set_params reaches the original"
+    assert not [name for name in vars(copy) if name.endswith("_")], "the constructor sets fitted attributes"
+
+
+def check_answers(estimator: Any) -> None:
+    """Probabilities have the promised shapes, sum to one, agree with the decisions, and bags contain their instances."""
+    bags, y = _problem()
+    model = _fit(estimator, bags, y)
+    bag, instance = model.predict_proba(bags), model.predict_instance_proba(bags)
+    assert bag.shape == (len(bags), 2), f"predict_proba has shape {bag.shape}"
+    assert instance.shape == (bags.n_instances, 2), f"predict_instance_proba has shape {instance.shape}"
+    for values in (bag, instance):
+        assert np.isfinite(values).all() and (values >= 0).all() and (values <= 1).all(), "not probabilities"
+        np.testing.assert_allclose(values.sum(axis=1), 1.0, atol=1e-12, err_msg="probabilities do not sum to one")
+    _same(model.predict(bags) == model.classes_[1], bag[:, 1] > 0.5, "predict and predict_proba disagree")
+    decided = model.predict_instances(bags) == model.classes_[1]
+    _same(decided, instance[:, 1] > 0.5, "predict_instances and predict_instance_proba disagree")
+    mean, variance = model.predict_latent(bags)
+    assert mean.shape == variance.shape == (bags.n_instances,), "predict_latent has the wrong shape"
+    assert (variance > 0).all(), "a latent variance is not positive"
+    assert model.score(bags, y) == np.mean(model.predict(bags) == y), "score is not the accuracy over bags"
+
+
+def check_class_values(estimator: Any) -> None:
+    """Any two class values will do; the second in sorted order is positive."""
+    bags, y = _problem()
+    plain = _fit(estimator, bags, y).predict_proba(bags)
+    for low, high in (("no", "yes"), (-1, 1), (False, True), (3, 8)):
+        named = np.where(y == 1, high, low)
+        model = _fit(estimator, bags, named)
+        assert list(model.classes_) == [low, high], f"classes_ is {model.classes_}"
+        _same(model.predict_proba(bags), plain, f"class values {low!r}, {high!r} change the answer")
+        assert set(model.predict(bags)) <= {low, high}, "predict answers with other values than the classes"
+
+
+def check_order(estimator: Any) -> None:
+    """The order of bags and instances, and the company of other bags, change no prediction."""
+    bags, y = _problem()
+    model = _fit(estimator, bags, y)
+    bag, instance = model.predict_proba(bags), model.predict_instance_proba(bags)
+    order = np.random.default_rng(0).permutation(len(bags))
+    _same(model.predict_proba(bags[order]), bag[order], "the order of the bags matters")
+    _same(np.concatenate([model.predict_proba(bags[b]) for b in range(len(bags))]), bag, "the company of bags matters")
+    rows = np.random.default_rng(1).permutation(bags.n_instances)
+    mixed = Bags(bags.X[rows], bags.index[rows])
+    back = [mixed.ids.index(name) for name in map(str, range(len(bags)))]
+    _same(model.predict_proba(mixed)[back], bag, "the order of the instances matters to bags")
+    _same(model.predict_instance_proba(mixed), instance[rows[mixed.rows]], "the order of the instances matters")
+
+
+def check_forms(estimator: Any) -> None:
+    """A list of arrays means the same bags; a plain 2-D array means bags of one."""
+    bags, y = _problem()
+    arrays = [X for _, X in bags]
+    model, other = _fit(estimator, bags, y), _fit(estimator, arrays, y)
+    _same(other.predict_proba(arrays), model.predict_proba(bags), "a list of arrays gives another answer")
+    _same(model.predict_proba(bags.X), model.predict_instance_proba(bags), "a bag of one differs from its instance")
+    keyed = dict(zip(bags.ids, y, strict=True))
+    _same(_fit(estimator, bags, keyed).predict_proba(bags), model.predict_proba(bags), "labels keyed by id differ")
+
+
+def check_repeatable(estimator: Any) -> None:
+    """The same ``random_state`` gives the same model; fitting again forgets the first fit."""
+    bags, y = _problem()
+    first, second = _fit(estimator, bags, y), _fit(estimator, bags, y)
+    _same(first.predict_proba(bags), second.predict_proba(bags), "two fits with one random_state differ", 0.0)
+    other_bags, other_y = _problem(seed=5)
+    refitted = _fit(estimator, other_bags, other_y).fit(bags, y)
+    _same(refitted.predict_proba(bags), first.predict_proba(bags), "a second fit remembers the first", 0.0)
+    assert first.fit(bags, y) is first, "fit does not return self"
+
+
+def check_no_mutation(estimator: Any) -> None:
+    """Neither the user's arrays nor the constructor's arguments are changed."""
+    bags, y = _problem()
+    X, labels = np.array(bags.X), y.copy()
+    own = Bags(X, bags.index)
+    before = X.copy()
+    model = _fit(estimator, own, labels)
+    model.predict_proba(own)
+    model.predict_instance_proba(own)
+    assert (before == X).all() and (labels == y).all(), "fit or predict changes its input"
+    assert repr(_seeded(estimator)) == repr(clone(model)), "fit changes a constructor argument"
+
+
+def check_duplicates(estimator: Any) -> None:
+    """Repeated rows, repeated bags and constant columns are ordinary data."""
+    bags, y = _problem()
+    X = np.column_stack([np.repeat(bags.X, 2, axis=0), np.ones(2 * bags.n_instances)])
+    doubled = Bags(X, np.repeat(bags.index, 2))
+    assert np.isfinite(_fit(estimator, doubled, y).predict_proba(doubled)).all(), "duplicate rows break the fit"
+    twice = np.concatenate([np.arange(len(bags))] * 2)
+    assert np.isfinite(_fit(estimator, bags[twice], y[twice]).predict_proba(bags)).all(), "repeated bags break the fit"
+
+
+def check_missing_labels(estimator: Any) -> None:
+    """A bag without a label says nothing; no label at all leaves the prior, with a warning."""
+    bags, y = _problem()
+    some = y.astype(float)
+    some[::3] = np.nan
+    assert np.isfinite(_fit(estimator, bags, some).predict_proba(bags)).all(), "missing labels break the fit"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = _seeded(estimator).fit(bags, np.full(len(bags), np.nan))
+    assert any(issubclass(w.category, BagDataWarning) for w in caught), "no warning when every label is missing"
+    assert np.allclose(model.predict_latent(bags)[0], 0.0), "without labels the latent mean is not the prior's"
+
+
+def check_columns(estimator: Any) -> None:
+    """Several labels at once answer with one column each."""
+    bags, y = _problem()
+    both = np.column_stack([y, 1 - y])
+    model = _fit(estimator, bags, both)
+    assert model.predict_proba(bags).shape == both.shape, "predict_proba does not have one column per label"
+    assert model.predict_instance_proba(bags).shape == (bags.n_instances, 2), "nor does predict_instance_proba"
+    assert model.predict(bags).shape == both.shape, "nor does predict"
+
+
+def check_kernel_variance(estimator: Any) -> None:
+    """k(x, x) comes from the kernel: with variance 4 far from all data the latent variance is 4 (and the bias)."""
+    bags, y = _problem()
+    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()).double()
+    kernel.outputscale = 4.0
+    kernel.base_kernel.lengthscale = 1.0
+    settings = {"kernel": kernel} | ({"learn": False} if "learn" in estimator.get_params() else {})
+    model = _fit(clone(estimator).set_params(**settings), bags, y)
+    far = Bags(np.full((1, bags.n_features), 1e4), [0])
+    _, variance = model.predict_latent(far)
+    lowest = 4.0 if estimator.get_params().get("bias", 0.0) == 0.0 else 4.0 + 1e-6
+    assert variance[0] >= 4.0 - 1e-9 and (lowest > 4.0 or abs(variance[0] - 4.0) < 1e-9), f"variance {variance[0]}, not 4"
+    assert (model.predict_latent(bags)[1] > 0).all(), "a latent variance is not positive"
+
+
+def check_files(estimator: Any) -> None:
+    """A model loaded in a new process predicts bit for bit the same."""
+    bags, y = _problem()
+    model = _fit(estimator, bags, y)
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        model.save(where / "model.safetensors")
+        bags.save(where / "bags.npz")
+        subprocess.run([sys.executable, "-W", "ignore", "-c", _RELOAD, folder], check=True)
+        _same(np.load(where / "bag.npy"), model.predict_proba(bags), "a loaded model answers otherwise for bags", 0.0)
+        _same(np.load(where / "instance.npy"), model.predict_instance_proba(bags), "… for instances", 0.0)
+
+
+def check_errors(estimator: Any) -> None:
+    """Bad input gives one clear error, of a kind that is also a ValueError."""
+    bags, y = _problem()
+    _raises(NotFittedError, lambda: clone(estimator).predict(bags), "an unfitted model predicts")
+    _raises(BagDataError, lambda: clone(estimator).fit(bags, y[:-1]), "labels of the wrong length are taken")
+    _raises(BagDataError, lambda: clone(estimator).fit([], []), "an empty list of bags is taken")
+    X = np.array(bags.X)
+    X[3, 1] = np.nan
+    _raises(BagDataError, lambda: clone(estimator).fit(Bags(X, bags.index), y), "NaN features are taken")
+    _raises(BagDataError, lambda: _fit(estimator, bags, y).predict(Bags(bags.X[:, :1], bags.index)), "columns may lack")
+
+
+CHECKS: tuple[Check, ...] = (
+    check_parameters,
+    check_answers,
+    check_class_values,
+    check_order,
+    check_forms,
+    check_repeatable,
+    check_no_mutation,
+    check_duplicates,
+    check_missing_labels,
+    check_columns,
+    check_kernel_variance,
+    check_files,
+    check_errors,
+)
+
+_RELOAD = """
+import sys, numpy as np, bagwise
+folder = sys.argv[1]
+model, bags = bagwise.load(folder + "/model.safetensors"), bagwise.Bags.load(folder + "/bags.npz")
+np.save(folder + "/bag.npy", model.predict_proba(bags))
+np.save(folder + "/instance.npy", model.predict_instance_proba(bags))
+"""
+
+
+def _problem(seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDArray[Any]]:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, n_bags)
+    bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.repeat(np.arange(n_bags), sizes))
+    positive = bags.X[:, 0] > 0.8
+    return bags, np.maximum.reduceat(positive, bags.offsets[:-1]).astype(int)
+
+
+def _seeded(estimator: Any) -> Any:
+    return clone(estimator).set_params(random_state=0)
+
+
+def _fit(estimator: Any, bags: Any, y: Any) -> Any:
+    return _seeded(estimator).fit(bags, y)
+
+
+def _same(found: NDArray[Any], expected: NDArray[Any], message: str, tolerance: float = SAME) -> None:
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance, err_msg=message)
+
+
+def _raises(kind: type[Exception], act: Callable[[], object], message: str) -> None:
+    try:
+        act()
+    except kind:
+        return
+    raise AssertionError(message)

@@ -1,0 +1,61 @@
+"""Every discovered estimator keeps the contract of bagwise and of scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+import bagwise
+from bagwise import BagDataWarning
+from bagwise.models import discover
+from bagwise.testing import CHECKS, check_bag_estimator
+
+MODELS = discover()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", MODELS)
+def test_contract(name, check):
+    check(MODELS[name]())
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore::bagwise.BagDataWarning")
+def test_scikit_learn_contract(name):
+    results = check_estimator(MODELS[name](), on_skip=None)
+    assert len(results) > 40
+    assert not [result["check_name"] for result in results if result["status"] == "failed"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_is_exported(name):
+    assert getattr(bagwise, MODELS[name].__name__) is MODELS[name]
+
+
+class Forgetful(bagwise.MILGPProbit):
+    """Breaks one promise at a time, to show that the checks can fail."""
+
+    def predict_proba(self, bags):
+        answer = super().predict_proba(bags)
+        return answer if self.broken != "company" else answer * 0 + np.roll(answer, 1, axis=0)
+
+    def fit(self, bags, y):
+        if self.broken == "mutation" and hasattr(bags, "X"):
+            bags.X.base[:] = 0
+        if self.broken == "memory" and hasattr(self, "posterior_"):
+            return self
+        return super().fit(bags, y)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [("company", "check_answers|check_order"), ("mutation", "check_"), ("memory", "check_repeatable")],
+)
+def test_a_broken_promise_is_found(broken, message, monkeypatch):
+    monkeypatch.setattr(Forgetful, "broken", broken, raising=False)
+    with pytest.raises(AssertionError, match=message):
+        check_bag_estimator(Forgetful())
+
+
+def test_warning_for_missing_labels_is_a_bag_data_warning():
+    with pytest.warns(BagDataWarning, match="every bag label is missing"):
+        bagwise.MILGPProbit().fit([np.zeros((2, 1)), np.ones((1, 1))], [np.nan, np.nan])
