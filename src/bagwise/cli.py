@@ -1,0 +1,375 @@
+"""The command line: thin, typed; bad input ends with one message and status 2."""
+
+import inspect
+import json
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from sklearn.model_selection import train_test_split
+from typer.core import TyperGroup
+
+from bagwise._files import write_whole
+from bagwise.datasets import load_digit_bags
+from bagwise.exceptions import BagDataError, BagwiseError
+from bagwise.io.bag_data import BagData, read_bags
+from bagwise.io.predictions import bag_table, instance_table
+from bagwise.io.tables import table_suffix, write_table
+from bagwise.models import discover, load
+from bagwise.models.mil_gp_probit import MILGPProbit
+from bagwise.report import content, write_report
+from bagwise.report.answers import collect, label_names
+from bagwise.report.terminal import print_frame, print_measures, print_table
+
+
+class _PoliteGroup(TyperGroup):
+    """Turns refusals into one message on standard error and status 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with _plain_warnings():
+                return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except (BagwiseError, OSError) as error:
+            typer.echo(f"bagwise: {_one_line(error)}", err=True)
+            raise typer.Exit(2) from error
+
+
+app = typer.Typer(
+    cls=_PoliteGroup,
+    help="Learn about individuals when only groups are labelled.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow table with one row per instance, or .npz archive.")
+]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `bagwise fit`.")]
+BagColumn = Annotated[str | None, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")]
+LabelColumns = Annotated[
+    str | None, typer.Option("--label", metavar="COL[,COL]", help="Column(s) with the bag's label.")
+]
+InstanceColumns = Annotated[
+    str | None,
+    typer.Option("--instance-label", metavar="COL[,COL]", help="Column(s) with instance labels, for evaluation only."),
+]
+
+
+def main() -> None:
+    """Entry point of the ``bagwise`` command."""
+    app(prog_name="bagwise")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bagwise {version('bagwise')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Learn about individuals when only groups are labelled."""
+
+
+# ---------------------------------------------------------------- commands
+
+
+@app.command()
+def models() -> None:
+    """What models there are, what evidence they take, where they come from."""
+    rows = [(name, ", ".join(model.card.evidence), model.card.source) for name, model in discover().items()]
+    print_table(("name", "evidence per bag", "source"), rows)
+
+
+@app.command()
+def fit(
+    data: Data,
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="One of `bagwise models`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.")],
+    bag: BagColumn = None,
+    label: LabelColumns = None,
+    features: Annotated[
+        str | None,
+        typer.Option(metavar="COL,...", help="Feature columns; without it every column not named otherwise."),
+    ] = None,
+    ignore: Annotated[str | None, typer.Option(metavar="COL,...", help="Columns that are no features.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Setting of the model; may be repeated.")
+    ] = None,
+) -> None:
+    """Fit a model to labelled bags and write it to a file."""
+    chosen = _chosen_model(model)
+    estimator = chosen(**{"verbose": 1} | parse_settings(settings or [], chosen))
+    _check_output(output)
+    known = read_bags(
+        data,
+        bag=bag,
+        labels=_names(label),
+        features=_names(features) or None,
+        ignore=_names(ignore),
+    )
+    if known.y is None:
+        raise BagDataError(f"{data}: the bags have no labels to learn from; name their column with --label.")
+    started = time.perf_counter()
+    estimator.fit(known.bags, known.y)
+    estimator.columns_ = {"bag": bag, "label": list(known.labels), "array": label if _is_archive(data) else None}
+    estimator.save(output)
+    _say_fitted(estimator, known, time.perf_counter() - started)
+    typer.echo(f"model: {output}")
+
+
+@app.command()
+def predict(
+    model: ModelFile,
+    data: Data,
+    instances: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per instance.")] = None,
+    bags: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per bag.")] = None,
+    bag: BagColumn = None,
+) -> None:
+    """Probabilities of every instance and bag; without --instances or --bags the bags are printed."""
+    for path in filter(None, (instances, bags)):
+        table_suffix(path)
+        _check_output(path)
+    estimator = load(model)
+    known = read_bags(data, bag=bag or estimator.columns_.get("bag"), features=_fitted_features(estimator))
+    if instances is not None:
+        write_table(instance_table(estimator, known.bags, label_names(estimator)), instances)
+        typer.echo(f"instances: {instances}")
+    if bags is not None:
+        write_table(bag_table(estimator, known.bags, label_names(estimator)), bags)
+        typer.echo(f"bags: {bags}")
+    if instances is None and bags is None:
+        print_frame(bag_table(estimator, known.bags, label_names(estimator)))
+
+
+@app.command()
+def evaluate(
+    model: ModelFile,
+    data: Data,
+    bag: BagColumn = None,
+    label: LabelColumns = None,
+    instance_label: InstanceColumns = None,
+    json_output: Annotated[
+        Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
+    ] = None,
+) -> None:
+    """How good the probabilities are: of bags and, where instance labels exist, of instances."""
+    if json_output is not None:
+        _check_output(json_output)
+    estimator = load(model)
+    only_instances = label is None and instance_label is not None
+    known = _read_for(estimator, data, bag, label, instance_label, may_be_absent=only_instances)
+    if known.y is None and known.instance_y is None:
+        raise BagDataError(f"{data}: there are no labels to compare with; name their column with --label.")
+    found = content.reports(collect(estimator, known.bags, known.y, known.instance_y))
+    print_measures(found)
+    if json_output is not None:
+        text = json.dumps({"model": estimator.card.name} | _plain_numbers(found), indent=2, allow_nan=False)
+        write_whole(json_output, lambda stream: stream.write(text.encode("utf-8")))
+        typer.echo(f"measures: {json_output}")
+
+
+@app.command()
+def report(
+    model: ModelFile,
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="HTML", help="Page to write.")],
+    bag: BagColumn = None,
+    label: LabelColumns = None,
+    instance_label: InstanceColumns = None,
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Bags, judged",
+    image_shape: Annotated[
+        str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
+    ] = None,
+) -> None:
+    """One self-contained HTML page: figures of merit where there are labels, diagrams, bags to look at."""
+    shape = _image_shape(image_shape)
+    _check_output(output)
+    estimator = load(model)
+    known = _read_for(estimator, data, bag, label, instance_label, may_be_absent=label is None)
+    write_report(estimator, known.bags, known.y, output, instance_y=known.instance_y, title=title, image_shape=shape)
+    typer.echo(f"report: {output}")
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
+        "demo"
+    ),
+) -> None:
+    """The main job on built-in data: which bags of handwritten digits hold a 9, and which digit is it?"""
+    output.mkdir(parents=True, exist_ok=True)
+    bags, y, instance_y = load_digit_bags(target=9)
+    train, test = map(np.sort, train_test_split(np.arange(len(bags)), test_size=1 / 3, stratify=y, random_state=0))
+    note = _DEMO_NOTE.format(n_train=len(train), n_test=len(test))
+    typer.echo(note)
+    model = MILGPProbit(bias=5.0, max_iter=None, n_inducing=100, random_state=0, verbose=1).fit(bags[train], y[train])
+    held_out, truth = bags[test], instance_y[np.isin(bags.index, test)]
+    print_measures(content.reports(collect(model, held_out, y[test], truth)))
+    model.save(output / "model.safetensors")
+    page = write_report(
+        model,
+        held_out,
+        y[test],
+        output / "report.html",
+        instance_y=truth,
+        title="Which bags hold a 9?",
+        note=note,
+        image_shape=(8, 8),
+    )
+    typer.echo(f"model: {output / 'model.safetensors'}\nreport, to open in a browser: {page}")
+
+
+_DEMO_NOTE = (
+    "Every bag holds 6 to 12 handwritten digits. From {n_train} bags the model was told only whether there is a 9 in "
+    "them, never which digit it is. Here are {n_test} other bags: which of them hold a 9, and where is it?"
+)
+
+
+# ---------------------------------------------------------------- reading options
+
+
+def parse_settings(pairs: Sequence[str], model: type) -> dict[str, Any]:
+    """``name=value`` texts as arguments of the model's constructor."""
+    parameters = {name: kind for name, kind in inspect.signature(model).parameters.items() if name != "callback"}
+    chosen = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            raise BagDataError(f"--set {pair}: expected name=value, for example --set bias=5.0.")
+        if name not in parameters:
+            raise BagDataError(
+                f"--set {pair}: {model.__name__} has no setting {name!r}; it has {', '.join(parameters)}."
+            )
+        chosen[name] = parse_value(text, parameters[name].default)
+    return chosen
+
+
+def parse_value(text: str, default: Any = None) -> Any:
+    """None, a truth value, a number or text; a whole number where the default is a decimal becomes one."""
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return float(text) if isinstance(default, float) else kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _chosen_model(name: str) -> Any:
+    known = discover()
+    if name not in known:
+        raise BagDataError(f"--model {name}: there is no such model; there are {', '.join(known)}.")
+    return known[name]
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()] if text is not None else []
+
+
+def _image_shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    sizes = _names(text)
+    if len(sizes) not in (2, 3) or not all(size.isdecimal() for size in sizes):
+        raise BagDataError(f"--image-shape {text}: expected HEIGHT,WIDTH, for example 28,28 (28,28,3 for colours).")
+    return tuple(int(size) for size in sizes)
+
+
+def _check_output(path: Path) -> None:
+    """Find out before the work, not after it, that its result cannot be written."""
+    if not path.parent.is_dir():
+        raise BagDataError(f"{path}: cannot be written, there is no folder {path.parent}; make it first.")
+    if path.is_dir():
+        raise BagDataError(f"{path}: is a folder; give the name of a file.")
+
+
+def _read_for(
+    model: Any,
+    data: Path,
+    bag: str | None,
+    label: str | None,
+    instance_label: str | None,
+    *,
+    may_be_absent: bool = False,
+) -> BagData:
+    """Read labelled bags by the columns the model was fitted on, unless the user names others."""
+    return read_bags(
+        data,
+        bag=bag or model.columns_.get("bag"),
+        labels=_names(label) or _fitted_labels(model, data),
+        instance_labels=_names(instance_label),
+        features=_fitted_features(model),
+        labels_may_be_absent=may_be_absent,
+    )
+
+
+def _fitted_labels(model: Any, data: Path) -> list[str]:
+    """The columns of a table, or the array of an archive, that held the labels in the fit."""
+    if not _is_archive(data):
+        return list(model.columns_.get("label") or ())
+    return [model.columns_["array"]] if model.columns_.get("array") else []
+
+
+def _is_archive(data: Path) -> bool:
+    return data.suffix.lower() == ".npz"
+
+
+def _fitted_features(model: Any) -> list[str] | None:
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else list(names)
+
+
+# ---------------------------------------------------------------- printing
+
+
+def _say_fitted(model: Any, known: BagData, seconds: float) -> None:
+    bags = known.bags
+    end = "settled" if model.trace_.converged else "not settled"
+    typer.echo(
+        f"{type(model).__name__}: {len(bags)} bags, {bags.n_instances} instances, {bags.n_features} features; "
+        f"{len(model.trace_.values)} iterations ({end}) in {seconds:.1f} s"
+    )
+
+
+def _plain_numbers(value: Any) -> Any:
+    """Numbers JSON can hold: an undefined one is null, an infinite one is text."""
+    if isinstance(value, dict):
+        return {name: _plain_numbers(part) for name, part in value.items()}
+    if math.isnan(value):
+        return None
+    return str(value) if math.isinf(value) else value
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror is not None:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return " ".join(str(error).split())
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as one line of text, without the place in the source."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"bagwise: warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

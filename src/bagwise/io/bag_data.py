@@ -1,0 +1,106 @@
+"""One way in for every kind of data file: a table or an archive as bags and labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from numpy.typing import NDArray
+
+from bagwise._files import PathLike
+from bagwise._validation import shorten
+from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError
+from bagwise.io.npz import label_names, read_npz
+from bagwise.io.tables import SUFFIXES, read_table
+
+
+@dataclass(frozen=True)
+class BagData:
+    """Bags with what is known about them."""
+
+    bags: Bags
+    y: Any  # (B,) for one label, a frame with one column per label for several, None without
+    instance_y: NDArray[Any] | None  # in the order of bags.X
+    labels: tuple[str, ...]
+
+
+def read_bags(
+    path: PathLike,
+    *,
+    bag: str | None = None,
+    labels: Sequence[str] = (),
+    instance_labels: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    labels_may_be_absent: bool = False,
+) -> BagData:
+    """Read bags from a long table (``bag`` names the column of keys) or an ``.npz`` archive.
+
+    ``features=None`` takes every column of a table that is not named otherwise. With ``labels_may_be_absent`` a table
+    that lacks one of the ``labels`` is read as unlabelled.
+    """
+    if Path(path).suffix.lower() == ".npz":
+        return _from_archive(path, labels)
+    frame = read_table(path, _bag_column(path, bag))
+    if labels_may_be_absent and not set(labels) <= set(frame.columns):
+        labels = ()
+    _check_columns(path, frame, [*labels, *instance_labels, *ignore], features or ())
+    return _from_frame(frame, str(bag), labels, instance_labels, features, ignore)
+
+
+def _from_frame(
+    frame: pd.DataFrame,
+    bag: str,
+    labels: Sequence[str],
+    instance_labels: Sequence[str],
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+) -> BagData:
+    unused = [*instance_labels, *ignore]
+    if labels:
+        bags, y = Bags.from_frame(frame, bag, features=features, label=list(labels), ignore=unused)
+    else:
+        bags, y = Bags.from_frame(frame, bag, features=features, ignore=unused), None
+    instance_y = frame[list(instance_labels)].to_numpy()[bags.rows] if instance_labels else None
+    return BagData(bags, _labelled(y, bags, labels), _squeezed(instance_y), tuple(labels))
+
+
+def _from_archive(path: PathLike, labels: Sequence[str]) -> BagData:
+    if len(labels) > 1:
+        raise BagDataError(f"{path}: the labels of an .npz archive are one array, (B,) or (B, K); name just one.")
+    bags, y, instance_y = read_npz(path, label=labels[0] if labels else None)
+    names = label_names(path, y) if y is not None else []
+    return BagData(bags, _labelled(y, bags, names), instance_y, tuple(names))
+
+
+def _bag_column(path: PathLike, bag: str | None) -> str:
+    if bag is None:
+        raise BagDataError(
+            f"{path}: which column says to what bag a row belongs? Name it with --bag (bag=…); only an .npz archive "
+            f"needs none. Tables are {', '.join(SUFFIXES)}."
+        )
+    return bag
+
+
+def _check_columns(path: PathLike, frame: pd.DataFrame, names: Sequence[str], features: Sequence[str]) -> None:
+    both = [name for name in names if name in features]
+    if both:
+        raise BagDataError(f"{path}: column {shorten(both)} is named both as a feature and as something else.")
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise BagDataError(
+            f"{path}: there is no column {shorten(missing)}; the table has {shorten(frame.columns, 12)}."
+        )
+
+
+def _labelled(y: Any, bags: Bags, names: Sequence[str]) -> Any:
+    """Several labels as a frame that carries their names."""
+    if y is None or y.ndim == 1:
+        return y
+    return pd.DataFrame(y, index=list(bags.ids), columns=list(names)) if y.shape[1] > 1 else y[:, 0]
+
+
+def _squeezed(values: NDArray[Any] | None) -> NDArray[Any] | None:
+    return values[:, 0] if values is not None and values.shape[1] == 1 else values

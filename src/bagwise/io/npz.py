@@ -1,0 +1,183 @@
+"""Bags as a NumPy archive: ``X``, ``bag``, ``y`` or ``candidates``, ``instance_y``.
+
+===============  ==================================================================================================
+``X``            (N, D) features, taken as they are; or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix
+``bag``          (N,) number of the bag of each row, 0 … B-1; or any text keys
+``y``            (B,) or (B, C), entry b belongs to bag number b (text keys: in order of first appearance)
+``candidates``   (B, q) candidate label sets, used where there is no ``y``
+``instance_y``   (N,) or (N, C) instance labels for evaluation only, -1 unknown
+``bag_name``     (B,) names of the numbered bags (optional)
+``columns``      (D,) names of the features (optional)
+===============  ==================================================================================================
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from bagwise._files import PathLike, write_whole
+from bagwise._validation import shorten
+from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError
+
+Arrays = Mapping[str, NDArray[Any]]
+_SPARSE = ("data", "indices", "indptr", "shape")
+
+
+def read_npz(path: PathLike, *, label: str | None = None) -> tuple[Bags, NDArray[Any] | None, NDArray[Any] | None]:
+    """Read ``(bags, y, instance_y)``; what the archive does not hold is None. Never unpickles.
+
+    ``label`` names the array of bag labels; by default ``y``, and ``candidates`` where there is no ``y``. Unknown
+    instance labels (-1) come back as NaN.
+    """
+    arrays = _read_arrays(path)
+    groups, order = _groups(arrays, path)
+    bags = _bags(arrays, groups, path)
+    y = _bag_labels(arrays, label, len(bags), order, path)
+    return bags, y, _instance_labels(arrays, bags, path)
+
+
+def write_npz(path: PathLike, bags: Bags, y: Any = None, instance_y: Any = None) -> None:
+    """Write bags, ``y`` (in the order of ``bags.ids``) and ``instance_y`` (in the order of ``bags.X``, NaN unknown)."""
+    arrays: dict[str, Any] = {"bag": bags.index.astype(np.int32), "bag_name": np.array(bags.ids, dtype=str)}
+    if scipy.sparse.issparse(bags.X):
+        arrays |= {"data": bags.X.data, "indices": bags.X.indices, "indptr": bags.X.indptr}
+        arrays["shape"] = np.array(bags.X.shape)
+    else:
+        arrays["X"] = bags.X
+    if bags.feature_names is not None:
+        arrays["columns"] = np.array(bags.feature_names, dtype=str)
+    if y is not None:
+        arrays["y"] = _plain(_with_length(y, len(bags), "y", "bag"), "y")
+    if instance_y is not None:
+        truth = _with_length(instance_y, bags.n_instances, "instance_y", "instance")
+        arrays["instance_y"] = _unknown_as_minus_one(truth)
+    write_whole(path, lambda stream: np.savez_compressed(stream, **arrays))
+
+
+def label_names(path: PathLike, y: NDArray[Any]) -> list[str]:
+    """Names of the columns of ``y``: the archive's ``class_names`` where they fit, else "y" or "y_0", "y_1", …"""
+    if y.ndim == 1:
+        return ["y"]
+    names = _read_arrays(path, only="class_names").get("class_names")
+    if names is not None and names.shape == (y.shape[1],):
+        return [str(name) for name in names]
+    return [f"y_{number}" for number in range(y.shape[1])]
+
+
+def _read_arrays(path: PathLike, only: str | None = None) -> Arrays:
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files if only in (None, name)}
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # zipfile, zlib and NumPy each have their own
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise BagDataError(f"{path}: cannot be read as an .npz archive of plain arrays ({reason}).") from error
+
+
+def _need(arrays: Arrays, name: str, path: PathLike) -> NDArray[Any]:
+    if name not in arrays:
+        raise BagDataError(f"{path}: the archive has no array {name!r}; it holds {shorten(arrays, 12)}.")
+    return arrays[name]
+
+
+def _groups(arrays: Arrays, path: PathLike) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    """The key of every row, and, for numbered bags, their numbers by first appearance."""
+    keys = _need(arrays, "bag", path)
+    if keys.ndim != 1 or keys.dtype.kind not in "iuU":
+        raise BagDataError(
+            f"{path}: 'bag' must hold one whole number or text per row, got {keys.dtype} of shape {keys.shape}."
+        )
+    if keys.dtype.kind == "U":
+        return keys, None
+    numbers, first = np.unique(keys, return_index=True)
+    if not np.array_equal(numbers, np.arange(len(numbers))):
+        gap = int(np.flatnonzero(numbers != np.arange(len(numbers)))[0])
+        raise BagDataError(f"{path}: bags must be numbered 0 to B-1 without a gap, but there is no bag {gap} in 'bag'.")
+    return keys, numbers[np.argsort(first)].astype(np.int64)
+
+
+def _bags(arrays: Arrays, groups: NDArray[Any], path: PathLike) -> Bags:
+    X = _features(arrays, path)
+    names = arrays.get("columns")
+    feature_names = [str(name) for name in names] if names is not None and names.shape == X.shape[1:] else None
+    keys = _named(groups, arrays.get("bag_name"), path)
+    try:
+        return Bags(X, keys, feature_names=feature_names)
+    except BagDataError as error:
+        raise BagDataError(f"{path}: {error}") from error
+
+
+def _named(groups: NDArray[Any], names: NDArray[Any] | None, path: PathLike) -> NDArray[Any]:
+    """The names of numbered bags in place of their numbers."""
+    if names is None or groups.dtype.kind == "U":
+        return groups
+    checked = _with_length(names, int(groups.max(initial=-1)) + 1, f"{path}: 'bag_name'", "bag")
+    if len(np.unique(checked)) < len(checked):
+        raise BagDataError(f"{path}: 'bag_name' names two bags alike; every bag needs its own name.")
+    named: NDArray[Any] = checked[groups]
+    return named
+
+
+def _features(arrays: Arrays, path: PathLike) -> Any:
+    if "X" in arrays or not all(name in arrays for name in _SPARSE):
+        return _need(arrays, "X", path)
+    data, indices, indptr, shape = (arrays[name] for name in _SPARSE)
+    try:
+        matrix = scipy.sparse.csr_matrix((data, indices, indptr), shape=tuple(int(size) for size in shape))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError) as error:
+        raise BagDataError(f"{path}: {', '.join(_SPARSE)} do not form a sparse matrix ({error}).") from error
+    return matrix
+
+
+def _bag_labels(
+    arrays: Arrays, label: str | None, n_bags: int, order: NDArray[np.int64] | None, path: PathLike
+) -> NDArray[Any] | None:
+    name = label or next((name for name in ("y", "candidates") if name in arrays), None)
+    if name is None:
+        return None
+    y = _with_length(_need(arrays, name, path), n_bags, f"{path}: {name!r}", "bag")
+    return y if order is None else y[order]
+
+
+def _instance_labels(arrays: Arrays, bags: Bags, path: PathLike) -> NDArray[np.float64] | None:
+    if "instance_y" not in arrays:
+        return None
+    values = _with_length(arrays["instance_y"], bags.n_instances, f"{path}: 'instance_y'", "instance")[bags.rows]
+    if values.dtype.kind not in "iufb":
+        raise BagDataError(f"{path}: 'instance_y' must hold numbers (-1 where unknown), got {values.dtype}.")
+    return np.where(values == -1, np.nan, values.astype(np.float64))
+
+
+def _with_length(values: Any, length: int, name: str, what: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim not in (1, 2) or len(array) != length:
+        raise BagDataError(f"{name}: expected one entry per {what} ({length}), got shape {array.shape}.")
+    return array
+
+
+def _plain(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """An array that can be stored without pickling: numbers as numbers, text as text."""
+    if array.dtype.kind != "O":
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        if all(isinstance(value, str) for value in array.flat):
+            return array.astype(np.str_)
+    raise BagDataError(
+        f"{name}: an .npz archive keeps numbers (NaN where missing) or text without gaps; "
+        "encode the classes as numbers."
+    )
+
+
+def _unknown_as_minus_one(values: NDArray[Any]) -> NDArray[Any]:
+    numbers = _plain(values, "instance_y")
+    if numbers.dtype.kind not in "iufb":
+        raise BagDataError(f"instance_y: an .npz archive holds numbers here, got {numbers.dtype}; encode the classes.")
+    return np.where(np.isnan(numbers), -1, numbers) if numbers.dtype.kind == "f" else numbers

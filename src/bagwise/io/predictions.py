@@ -1,0 +1,44 @@
+"""What a fitted model says, as tables: one row per instance, one row per bag."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bagwise.bags import Bags
+from bagwise.metrics import positive_proba
+
+
+def instance_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFrame:
+    """bag, row, probability, mean, sd, in the order of the original table; with several labels one set of each.
+
+    ``row`` is the row of the original table, mean and sd those of the latent function.
+    """
+    mean, variance = model.predict_latent(bags)
+    columns = {
+        "probability": positive_proba(model.predict_instance_proba(bags), model.classes_),
+        "mean": mean,
+        "sd": np.sqrt(variance),
+    }
+    ids = np.array(bags.ids, dtype=object)[bags.index]
+    table = pd.DataFrame({"bag": ids, "row": bags.rows} | _by_label(columns, labels))
+    return table.sort_values("row", kind="stable", ignore_index=True)
+
+
+def bag_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFrame:
+    """bag, size, probability, prediction (the more probable class); with several labels one pair of each."""
+    probability = positive_proba(model.predict_proba(bags), model.classes_)
+    classes = model.classes_[0] if isinstance(model.classes_, list) else model.classes_
+    columns = {"probability": probability, "prediction": np.where(probability > 0.5, classes[1], classes[0])}
+    return pd.DataFrame({"bag": list(bags.ids), "size": bags.sizes} | _by_label(columns, labels))
+
+
+def _by_label(columns: dict[str, NDArray[Any]], labels: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """(n, K) arrays as columns called ``name_label``, those of one label together; (n,) arrays as they are."""
+    n_labels = next(iter(columns.values())).shape[1:]
+    if not n_labels:
+        return columns
+    names = list(labels) or [str(number) for number in range(*n_labels)]
+    return {f"{name}_{label}": table[:, k] for k, label in enumerate(names) for name, table in columns.items()}

@@ -1,0 +1,123 @@
+"""Long tables, one row per instance: CSV, Parquet, Arrow."""
+
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+import pyarrow
+import pyarrow.ipc
+
+from bagwise._files import PathLike, write_whole
+from bagwise._validation import shorten
+from bagwise.exceptions import BagDataError
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather")
+
+
+def read_table(path: PathLike, bag: str | None = None) -> pd.DataFrame:
+    """Read a long table by its suffix; the column ``bag`` is kept as text ("007" stays "007", "NA" stays "NA")."""
+    read = {
+        ".csv": _read_csv,
+        ".csv.gz": _read_csv,
+        ".parquet": _read_parquet,
+        ".arrow": _read_arrow,
+        ".feather": _read_arrow,
+    }[table_suffix(path)]
+    frame = _read_or_explain(path, lambda: read(Path(path), bag))
+    if bag is not None:
+        frame[bag] = _bag_keys(frame, bag, path)
+    return frame
+
+
+def write_table(frame: pd.DataFrame, path: PathLike) -> None:
+    """Write a table by its suffix, whole or not at all; the index is left out."""
+    write: dict[str, Callable[[IO[bytes]], object]] = {
+        ".csv": lambda stream: frame.to_csv(stream, index=False, lineterminator="\n"),
+        ".csv.gz": lambda stream: frame.to_csv(
+            stream, index=False, lineterminator="\n", compression={"method": "gzip", "mtime": 0}
+        ),
+        ".parquet": lambda stream: frame.to_parquet(stream, index=False),
+        ".arrow": lambda stream: frame.reset_index(drop=True).to_feather(stream),
+        ".feather": lambda stream: frame.reset_index(drop=True).to_feather(stream),
+    }
+    write_whole(path, write[table_suffix(path)])
+
+
+def table_suffix(path: PathLike) -> str:
+    """The suffix that says which kind of table this is; anything else is an error."""
+    name = Path(path).name.lower()
+    for suffix in SUFFIXES:
+        if name.endswith(suffix):
+            return suffix
+    raise BagDataError(f"{path}: not a kind of table bagwise knows; the name must end in {', '.join(SUFFIXES)}.")
+
+
+def _read_or_explain(path: PathLike, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    try:
+        return read()
+    except (BagDataError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except (ValueError, OSError, EOFError, zlib.error, pyarrow.ArrowException, pd.errors.ParserWarning) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BagDataError(
+            f"{path}: cannot be read as a {table_suffix(path)} table ({reason.rstrip('.')}); "
+            "is it complete, and is it what its name says?"
+        ) from error
+
+
+def _read_csv(path: Path, bag: str | None) -> pd.DataFrame:
+    _check_header(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+        frame = pd.read_csv(
+            path,
+            converters=None if bag is None else {bag: lambda key: f"={key}"},
+            index_col=False,
+            low_memory=False,
+        )
+    if bag in frame.columns:  # the mark kept "NA" from being read as missing
+        frame[bag] = frame[bag].str[1:]
+    return frame
+
+
+def _check_header(path: Path) -> None:
+    """Refuse what pandas would quietly rename or read as one wide column."""
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    if header.duplicated().any():
+        raise BagDataError(f"{path}: column {shorten(header[header.duplicated()])} occurs twice; rename one of them.")
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
+        raise BagDataError(f"{path}: the header has no commas ({header[0]!r}); write it with commas between columns.")
+
+
+def _read_parquet(path: Path, bag: str | None) -> pd.DataFrame:
+    return _without_index(pd.read_parquet(path))
+
+
+def _read_arrow(path: Path, bag: str | None) -> pd.DataFrame:
+    with pyarrow.memory_map(str(path)) as source:
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        opened = pyarrow.ipc.open_file(source) if is_file else pyarrow.ipc.open_stream(source)
+        return _without_index(opened.read_all().to_pandas())
+
+
+def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """A named index is a column like any other; an unnamed one only counted the rows."""
+    named = [name for name in frame.index.names if name is not None]
+    return frame.reset_index(named).reset_index(drop=True) if named else frame.reset_index(drop=True)
+
+
+def _bag_keys(frame: pd.DataFrame, bag: str, path: PathLike) -> "pd.Series[Any]":
+    if bag not in frame.columns:
+        raise BagDataError(f"{path}: there is no column {bag!r}; the table has {shorten(frame.columns, 12)}.")
+    keys = frame[bag].astype(object)
+    absent = (keys.isna() | (keys.map(str).str.strip() == "")).to_numpy()
+    if absent.any():
+        raise BagDataError(
+            f"{path}: column {bag!r} is empty in row {int(absent.argmax())} (the first row below the header is 0); "
+            "every instance must belong to a bag."
+        )
+    return keys.map(str).astype(object)
