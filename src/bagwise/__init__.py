@@ -5,12 +5,14 @@ from importlib.metadata import version
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
 from bagwise.models import load
+from bagwise.models.bag_gp import BagGP
 from bagwise.models.mil_gp_probit import MILGPProbit
 from bagwise.per_instance import PerInstance
 
 __version__ = version("bagwise")
 
 __all__ = [
+    "BagGP",
     "BagDataError",
     "BagDataWarning",
     "Bags",

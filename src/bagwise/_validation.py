@@ -2,13 +2,15 @@
 
 import math
 import numbers
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from bagwise.exceptions import BagDataError
 
@@ -45,12 +47,14 @@ def feature_matrix(X: Any, feature_names: Sequence[str] | None = None) -> tuple[
 
 
 def _frame_values(frame: pd.DataFrame) -> NDArray[Any]:
-    bad = [name for name, kind in frame.dtypes.items() if not _is_numeric(kind)]
+    bad = [(name, kind) for name, kind in frame.dtypes.items() if not _is_numeric(kind)]
     if bad:
         raise BagDataError(
-            f"column {shorten(bad)} is not numeric (found {frame[bad[0]].dtype}); "
+            f"column {shorten(name for name, _ in bad)} is not numeric (found {bad[0][1]}); "
             "encode it as numbers or leave it out of the features."
         )
+    if frame.shape[1] == 0:
+        return np.empty(frame.shape)
     return frame.to_numpy(dtype=_float_type(np.result_type(*(_numpy_type(kind) for kind in frame.dtypes))))
 
 
@@ -69,43 +73,89 @@ def _float_type(kind: np.dtype[Any]) -> type[np.floating[Any]]:
 def _sparse_values(X: Any) -> Matrix:
     if X.dtype.kind == "c":
         raise BagDataError("Complex data not supported: the features must be real numbers.")
-    return X.tocsr().astype(_float_type(X.dtype), copy=False)
+    if X.ndim != 2:
+        raise BagDataError(f"Expected 2D array of features, got a sparse {X.ndim}D array of shape {X.shape} instead.")
+    matrix = X.tocsr().astype(_float_type(X.dtype), copy=False)
+    if not matrix.has_canonical_format:  # the same entry stored in pieces: sums over the stored values would go wrong
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
 
 
 def _dense_values(X: Any) -> Floats:
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise BagDataError(f"the features are not a table: its rows differ in length ({error}).") from None
     if array.dtype.kind == "c":
         raise BagDataError("Complex data not supported: the features must be real numbers.")
     if array.ndim != 2:
         raise BagDataError(
             f"Expected 2D array of features (one row per instance, one column per feature), got {array.ndim}D array "
             f"of shape {array.shape} instead. Reshape your data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) "
-            "for one instance."
+            "for one instance, list(X) for a stack of bags."
         )
+    if array.dtype.kind in "mM":
+        raise BagDataError(f"the features are of type {array.dtype}, not numeric; encode times as numbers.")
     if array.dtype.kind not in "fiub":
         array = _parse_objects(array)
     return np.ascontiguousarray(array, dtype=_float_type(array.dtype))
 
 
 def _parse_objects(array: NDArray[Any]) -> NDArray[np.float64]:
-    if array.dtype.kind == "O":
-        try:
-            return array.astype(np.float64)
-        except TypeError as error:
-            raise TypeError(
-                f"the features hold something that is not a number: argument must be a string or a "
-                f"real number ({error})"
-            ) from error
-        except ValueError:
-            pass
     for column in range(array.shape[1]):
         try:
             array[:, column].astype(np.float64)
+        except TypeError as error:  # scikit-learn asks for this kind and these words
+            raise TypeError(
+                f"column {column} holds something that is not a number: argument must be a string or a real number "
+                f"({error})"
+            ) from None
         except ValueError as error:
             raise BagDataError(
                 f"column {column} is not numeric ({error}); encode it as numbers or leave it out of the features."
             ) from None
     return array.astype(np.float64)
+
+
+def check_not_empty(X: Matrix) -> None:
+    """At least one row and one column."""
+    for count, what in zip(X.shape, ("sample(s)", "feature(s)"), strict=True):
+        if count == 0:
+            raise BagDataError(f"Found array with 0 {what} (shape={X.shape}) while a minimum of 1 is required.")
+
+
+def check_same_columns(checked: Sequence[tuple[Matrix, tuple[str, ...] | None]], ids: Sequence[str]) -> None:
+    """Matrices (with their column names) of bags that belong together."""
+    first, expected = checked[0]
+    for (matrix, names), bag in zip(checked, ids, strict=True):
+        if matrix.shape[1] != first.shape[1]:
+            raise BagDataError(
+                f"bag {bag!r} has {matrix.shape[1]} features, bag {ids[0]!r} has {first.shape[1]}; "
+                "every bag needs the same columns."
+            )
+        if names != expected:
+            raise BagDataError(
+                f"the columns of bag {bag!r} are not named as those of bag {ids[0]!r}; every bag needs the same "
+                "columns in the same order."
+            )
+
+
+def check_columns(frame: pd.DataFrame, named: Sequence[str], features: Sequence[str]) -> None:
+    """Every column is there, and none is a feature that was named as something else (a label among them would leak)."""
+    missing = [name for name in [*named, *features] if name not in frame.columns]
+    if missing:
+        raise BagDataError(f"there is no column {shorten(missing)}; the table has {shorten(frame.columns, 12)}.")
+    twice = [name for name in features if name in named]
+    if twice:
+        raise BagDataError(
+            f"column {shorten(twice)} is among the features and named as bag, label or ignored; choose one."
+        )
+
+
+def column_name(column: int, names: Sequence[str] | None) -> str:
+    """A column for an error message: by its name, or by its number."""
+    return f"column {names[column]!r}" if names is not None else f"column {column}"
 
 
 def check_finite(X: Matrix, ids: Sequence[str], index: Ints, rows: Ints, names: Sequence[str] | None) -> None:
@@ -117,7 +167,7 @@ def check_finite(X: Matrix, ids: Sequence[str], index: Ints, rows: Ints, names: 
             return
     row, column = _first_non_finite(X)
     value = "NaN" if math.isnan(X[row, column]) else "infinity"
-    where = f"column {names[column]!r}" if names is not None else f"column {column}"
+    where = column_name(column, names)
     raise BagDataError(
         f"Input X contains {value}: bag {ids[index[row]]!r}, {where}, row {rows[row]} of the table. bagwise needs "
         "finite features; drop that instance or fill it in, e.g. PerInstance(SimpleImputer()) in a pipeline."
@@ -133,32 +183,13 @@ def _first_non_finite(X: Matrix) -> tuple[int, int]:
     return row, int(np.flatnonzero(~np.isfinite(X[row]))[0])
 
 
-def check_same_features(
-    found: int, names: Sequence[str] | None, expected: int, known: Sequence[str] | None, model: str
-) -> None:
-    """Prediction needs the columns of the fit, in the same order."""
-    if names is not None and known is not None and tuple(names) != tuple(known):
-        missing, extra = [n for n in known if n not in names], [n for n in names if n not in known]
-        detail = (
-            "; ".join(
-                part
-                for part in (
-                    f"missing {shorten(missing)}" if missing else "",
-                    f"unexpected {shorten(extra)}" if extra else "",
-                )
-                if part
-            )
-            or "the same columns in another order"
-        )
-        raise BagDataError(
-            "The feature names should match those that were passed during fit: "
-            f"{detail}. Feature names must be in the same order as they were in fit."
-        )
-    if found != expected:
-        raise BagDataError(
-            f"X has {found} features, but {model} is expecting {expected} features as input: "
-            "give the same columns as in fit, in the same order."
-        )
+def check_feature_names(estimator: Any, n_features: int, names: Sequence[str] | None, *, reset: bool) -> None:
+    """Remember the columns of a fit (``reset``), or insist on the same ones, in scikit-learn's words and attributes."""
+    probe = np.empty((1, n_features)) if names is None else pd.DataFrame(columns=list(names))
+    try:
+        validate_data(estimator, probe, reset=reset, skip_check_array=True)
+    except ValueError as error:
+        raise BagDataError(f"{str(error).strip()}\nGive the same columns as in fit, in the same order.") from None
 
 
 # ---------------------------------------------------------------- groups, ids, offsets
@@ -187,19 +218,35 @@ def group_codes(groups: Any, n_rows: int) -> tuple[Ints, tuple[str, ...]]:
 
 
 def unique_ids(keys: Iterable[Hashable]) -> tuple[str, ...]:
-    """The keys as strings, refusing two keys that read the same (1 and "1")."""
-    ids = tuple(key_text(key) for key in keys)
+    """The keys as strings, refusing two keys that read the same (1 and "1") and a key that is missing."""
+    listed = list(keys)
+    if any(key is None or key is pd.NA or key != key for key in listed):
+        raise BagDataError("the id of a bag is missing (None or NaN); every bag needs an id.")
+    ids = tuple(key_text(key) for key in listed)
     if len(set(ids)) < len(ids):
         repeated = [name for name, count in pd.Series(ids).value_counts().items() if count > 1]
         raise BagDataError(f"two different bags would both be called {shorten(repeated)}; make the ids unique as text.")
     return ids
 
 
+def check_layout(offsets: NDArray[Any], rows: NDArray[Any], n_bags: int, n_rows: int) -> None:
+    """Offsets that cut ``n_rows`` rows into ``n_bags`` bags, none of them empty, and one original position per row."""
+    whole = offsets.dtype.kind in "iu" and rows.dtype.kind in "iu"
+    if not whole or offsets.shape != (n_bags + 1,) or rows.shape != (n_rows,):
+        raise BagDataError(f"offsets and rows do not describe {n_bags} bags of {n_rows} rows")
+    if offsets[0] != 0 or offsets[-1] != n_rows or (np.diff(offsets.astype(np.int64)) <= 0).any():
+        raise BagDataError(f"the offsets do not cut {n_rows} rows into {n_bags} bags")
+
+
 def known_labels(known: Any, n_rows: int) -> NDArray[np.float64] | None:
     """Known instance labels: one of 0, 1, NaN per row."""
     if known is None:
         return None
-    values = np.asarray(known, dtype=np.float64)
+    given = np.asarray(known)
+    try:
+        values = np.where(pd.isna(given), np.nan, given).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise BagDataError(f"known: expected 0, 1 or NaN for every instance ({error}).") from None
     if values.shape != (n_rows,):
         raise BagDataError(
             f"known: expected one entry (0, 1 or NaN) per instance, i.e. shape ({n_rows},), got shape {values.shape}."
@@ -213,25 +260,31 @@ def known_labels(known: Any, n_rows: int) -> NDArray[np.float64] | None:
 
 def aligned(y: Any, ids: Sequence[str]) -> NDArray[Any]:
     """A dict, Series or frame keyed by bag id as an array in the order of ``ids``."""
-    keyed = pd.Series(y, dtype=object) if isinstance(y, dict) else y
-    if not isinstance(keyed, pd.Series | pd.DataFrame):
-        raise BagDataError(f"align: expected a dict, Series or DataFrame keyed by bag id, got {type(y).__name__}.")
-    names = [key_text(key) for key in keyed.index]
+    keys, values = _keyed(y)
+    names = [key_text(key) for key in keys]
     position = {name: number for number, name in enumerate(names)}
     if len(position) < len(names):
         repeated = pd.Series(names)[pd.Series(names).duplicated()]
         raise BagDataError(f"the labels name bag {shorten(repeated.unique())} more than once; give one entry per bag.")
-    missing, extra = [i for i in ids if i not in position], [n for n in names if n not in set(ids)]
+    known = set(ids)
+    missing, extra = [name for name in ids if name not in position], [name for name in names if name not in known]
     if missing or extra:
-        parts = [f"no entry for bag {shorten(missing)}"] * bool(missing) + [f"unknown bag {shorten(extra)}"] * bool(
-            extra
-        )
+        parts = [f"no entry for bag {shorten(missing)}"] if missing else []
+        parts += [f"an entry for an unknown bag {shorten(extra)}"] if extra else []
         raise BagDataError(
             f"the labels are keyed by bag id, but there is {' and '.join(parts)}. Give one entry per bag of "
             "bags.ids (NaN where the label is missing), or a plain array in that order."
         )
-    array: NDArray[Any] = keyed.to_numpy()[[position[name] for name in ids]]
+    array: NDArray[Any] = values[[position[name] for name in ids]]
     return array
+
+
+def _keyed(y: Any) -> tuple[Iterable[Hashable], NDArray[Any]]:
+    if isinstance(y, pd.Series | pd.DataFrame):
+        return y.index, y.to_numpy()
+    if isinstance(y, Mapping):
+        return y.keys(), pd.Series(list(y.values()), dtype=object).to_numpy()
+    raise BagDataError(f"align: expected a dict, Series or DataFrame keyed by bag id, got {type(y).__name__}.")
 
 
 def label_of_bags(values: pd.Series, codes: Ints, ids: Sequence[str]) -> NDArray[Any]:
@@ -259,10 +312,17 @@ def label_of_bags(values: pd.Series, codes: Ints, ids: Sequence[str]) -> NDArray
 
 def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     """A finite number above zero (or at least zero)."""
-    number = float(value) if isinstance(value, numbers.Real) else math.nan
+    number = float(value) if isinstance(value, numbers.Real) and value is not True else math.nan
     if not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
         raise BagDataError(f"{name}={value!r}: expected a {'non-negative' if zero else 'positive'} number.")
     return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise BagDataError(f"{name}={value!r}: expected True or False.")
+    return bool(value)
 
 
 def check_count(name: str, value: Any, *, least: int = 1) -> int:
@@ -272,8 +332,27 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
     return int(value)
 
 
+def random_stream(random_state: Any) -> np.random.RandomState:
+    """The stream of random numbers that scikit-learn's ``random_state`` names."""
+    try:
+        stream: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise BagDataError(
+            f"random_state={random_state!r}: expected None, a whole number from 0 on, or a numpy RandomState."
+        ) from None
+    return stream
+
+
 def check_option(name: str, value: Any, options: Sequence[str]) -> str:
     """One of the named options."""
     if not isinstance(value, str) or value not in options:
         raise BagDataError(f"{name}={value!r}: expected one of {', '.join(map(repr, options))}.")
     return value
+
+
+def check_below(name: str, value: Any, limit: float) -> float:
+    """A number of at least zero and below ``limit``."""
+    number = float(value) if isinstance(value, numbers.Real) else math.nan
+    if not 0.0 <= number < limit:
+        raise BagDataError(f"{name}={value!r}: expected a number of at least 0 and below {limit:g}.")
+    return number

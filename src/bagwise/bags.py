@@ -15,7 +15,10 @@ from bagwise.exceptions import BagDataError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
+_KEEPS_NONE = "the selection is empty: it keeps no bag."
+_HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
 
 
 class Bags:
@@ -34,8 +37,7 @@ class Bags:
 
     def __init__(self, X: Any, groups: Any, *, feature_names: Sequence[str] | None = None, known: Any = None) -> None:
         matrix, names = check.feature_matrix(X, feature_names)
-        if matrix.shape[0] == 0:
-            raise BagDataError("there are no instances: X has 0 rows (0 sample(s)), while a minimum of 1 is required.")
+        check.check_not_empty(matrix)
         codes, ids = check.group_codes(groups, matrix.shape[0])
         labels = check.known_labels(known, matrix.shape[0])
         rows = np.arange(matrix.shape[0])
@@ -80,22 +82,18 @@ class Bags:
     @classmethod
     def from_list(cls, arrays: Iterable[Any], ids: Iterable[Any] | None = None) -> Self:
         """One 2-D array per bag; ``ids`` default to "0", "1", …"""
-        matrices, names = _bag_matrices(list(arrays))
-        bag_ids = [str(number) for number in range(len(matrices))] if ids is None else list(check.unique_ids(ids))
-        if len(bag_ids) != len(matrices):
-            raise BagDataError(f"ids: expected one id per bag ({len(matrices)}), got {len(bag_ids)}.")
-        sizes = [matrix.shape[0] for matrix in matrices]
-        if 0 in sizes:
-            raise BagDataError(f"bag {bag_ids[sizes.index(0)]!r} is empty; every bag needs at least one instance.")
-        widths = [matrix.shape[1] for matrix in matrices]
-        for bag, width in zip(bag_ids, widths, strict=True):
-            if width != widths[0]:
-                raise BagDataError(
-                    f"bag {bag!r} has {width} features, bag {bag_ids[0]!r} has {widths[0]}; "
-                    "every bag needs the same columns."
-                )
-        stack = scipy.sparse.vstack if scipy.sparse.issparse(matrices[0]) else np.concatenate
-        return cls(stack(matrices), np.repeat(np.array(bag_ids, dtype=object), sizes), feature_names=names)
+        listed = list(arrays)
+        if not listed:
+            raise BagDataError(NO_BAGS)
+        bag_ids = tuple(map(str, range(len(listed)))) if ids is None else check.unique_ids(ids)
+        if len(bag_ids) != len(listed):
+            raise BagDataError(f"ids: expected one id per bag ({len(listed)}), got {len(bag_ids)}.")
+        checked = [_bag_matrix(array, bag) for array, bag in zip(listed, bag_ids, strict=True)]
+        check.check_same_columns(checked, bag_ids)
+        matrices = [matrix for matrix, _ in checked]
+        stack = scipy.sparse.vstack if any(map(scipy.sparse.issparse, matrices)) else np.concatenate
+        groups = np.repeat(np.array(bag_ids, dtype=object), [matrix.shape[0] for matrix in matrices])
+        return cls(stack(matrices), groups, feature_names=checked[0][1])
 
     @classmethod
     def from_frame(
@@ -103,10 +101,10 @@ class Bags:
         df: Any,
         bag: str,
         *,
-        features: Sequence[str] | None = None,
+        features: str | Sequence[str] | None = None,
         label: str | Sequence[str] | None = None,
         instance_label: str | None = None,
-        ignore: Sequence[str] = (),
+        ignore: str | Sequence[str] = (),
     ) -> Any:
         """Bags from a long table with one row per instance.
 
@@ -114,11 +112,11 @@ class Bags:
         ``(bags, y, instance_y)`` when ``instance_label`` is named too (y is None without ``label``). ``features=None``
         takes every column that is not named otherwise; one of them that is not numeric is an error.
         """
-        frame = df if isinstance(df, pd.DataFrame) else df.to_pandas()
-        labels = [label] if isinstance(label, str) else list(label or ())
-        named = [bag, *labels, *([instance_label] if instance_label else []), *ignore]
-        columns = list(features) if features is not None else [name for name in frame.columns if name not in named]
-        _check_columns(frame, [*named, *columns])
+        frame = _as_frame(df)
+        labels, instance, ignored = _listed(label), _listed(instance_label), _listed(ignore)
+        named = [bag, *labels, *instance, *ignored]
+        columns = [name for name in frame.columns if name not in named] if features is None else _listed(features)
+        check.check_columns(frame, named, columns)
         bags = cls(frame[columns], frame[bag].to_numpy())
         if not labels and instance_label is None:
             return bags
@@ -183,7 +181,7 @@ class Bags:
             return self._stretch(*key.indices(len(self))[:2])
         numbers = self._numbers(key)
         if len(numbers) == 0:
-            raise BagDataError("the selection is empty: it keeps no bag.")
+            raise BagDataError(_KEEPS_NONE)
         sizes = self.sizes[numbers]
         rows = ragged_ranges(self._offsets[numbers], sizes)
         return self._with(
@@ -197,7 +195,7 @@ class Bags:
     def _stretch(self, start: int, stop: int) -> Self:
         """Neighbouring bags, without copying dense rows."""
         if stop <= start:
-            raise BagDataError("the selection is empty: it keeps no bag.")
+            raise BagDataError(_KEEPS_NONE)
         rows = slice(self._offsets[start], self._offsets[stop])
         return self._with(
             X=self._X[rows],
@@ -208,17 +206,28 @@ class Bags:
         )
 
     def _numbers(self, key: Any) -> Ints:
-        if isinstance(key, str):
-            if key not in self._ids:
-                raise KeyError(f"there is no bag {key!r}; bags.ids begins with {check.shorten(self._ids)}")
-            key = self._ids.index(key)
         everyone = np.arange(len(self))
-        if np.ndim(key) == 0 and not isinstance(key, slice):
-            return everyone[[int(key)]]
-        chosen = key if isinstance(key, slice) else np.asarray(key)
-        if not isinstance(chosen, slice) and chosen.size == 0:
+        if isinstance(key, slice):
+            chosen: Ints = everyone[key]
+            return chosen
+        if isinstance(key, str):
+            return everyone[[self._number_of(key)]]
+        asked = np.asarray(key)
+        if asked.shape == (0,):
             return everyone[:0]
-        return everyone[chosen]
+        mask = asked.dtype.kind == "b"
+        if asked.ndim > 1 or asked.dtype.kind not in "iub" or (mask and asked.ndim == 0):
+            raise IndexError(f"{_HOW_TO_INDEX}; got {key!r}")
+        if mask and len(asked) != len(self):
+            raise IndexError(f"the mask has {len(asked)} entries, but there are {len(self)} bags")
+        if not mask and (asked.max() >= len(self) or asked.min() < -len(self)):
+            raise IndexError(f"there are {len(self)} bags, numbered from 0; got {key!r}")
+        return np.atleast_1d(everyone[asked])
+
+    def _number_of(self, name: str) -> int:
+        if name not in self._ids:
+            raise KeyError(f"there is no bag {name!r}; bags.ids begins with {check.shorten(self._ids)}")
+        return self._ids.index(name)
 
     # ------------------------------------------------------------ labels
 
@@ -257,28 +266,17 @@ class Bags:
     @classmethod
     def load(cls, path: PathLike) -> Self:
         """Read what ``save`` wrote. Never unpickles."""
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                parts = {name: archive[name] for name in archive.files}
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            raise BagDataError(f"{path}: not a readable file of bags ({error}).") from error
-        if str(parts.get("format")) != _FORMAT:
+        stored = _read_archive(path)
+        if str(stored.get("format")) != _FORMAT:
             raise BagDataError(
                 f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives."
             )
-        ids = tuple(str(name) for name in parts["ids"])
-        X = (
-            parts["X"]
-            if "X" in parts
-            else scipy.sparse.csr_matrix(
-                (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
-            )
-        )
-        bags = cls(X, np.repeat(np.arange(len(ids)), np.diff(parts["offsets"])), known=parts.get("known"))
-        names = parts.get("feature_names")
-        return bags._with(ids=ids, rows=parts["rows"], feature_names=None if names is None else tuple(map(str, names)))
+        bags = object.__new__(cls)
+        try:
+            bags._set(**_parts(stored))
+        except Exception as error:
+            raise BagDataError(f"{path}: the file of bags is damaged ({error}).") from error
+        return bags
 
 
 def ragged_ranges(starts: Ints, sizes: Ints) -> Ints:
@@ -292,16 +290,17 @@ def as_bags(X: Any) -> Bags:
     if isinstance(X, Bags):
         return X
     if isinstance(X, list | tuple) and len(X) == 0:
-        raise BagDataError("there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required.")
-    if isinstance(X, list | tuple) and any(np.ndim(item) == 2 or scipy.sparse.issparse(item) for item in X):
+        raise BagDataError(NO_BAGS)
+    if isinstance(X, list | tuple) and any(map(_is_table, X)):
         return Bags.from_list(X)
     matrix, names = check.feature_matrix(X)
-    n_rows, n_columns = matrix.shape
-    if n_rows == 0 or n_columns == 0:
-        what = "sample(s)" if n_rows == 0 else "feature(s)"
-        raise BagDataError(f"Found array with 0 {what} (shape={matrix.shape}) while a minimum of 1 is required.")
-    bags = Bags(matrix, np.arange(n_rows))
-    return bags._with(feature_names=names)
+    return Bags(matrix, np.arange(matrix.shape[0]), feature_names=names)
+
+
+def _is_table(item: Any) -> bool:
+    if isinstance(item, list | tuple):
+        return len(item) > 0 and isinstance(item[0], list | tuple | np.ndarray)
+    return len(getattr(item, "shape", ())) == 2
 
 
 def _frozen(array: Any) -> Any:
@@ -315,23 +314,32 @@ def _frozen(array: Any) -> Any:
 
 def _leading_key(key: tuple[Any, ...]) -> Any:
     if len(key) != 2 or key[1] is not Ellipsis:
-        raise IndexError("bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9]")
+        raise IndexError(_HOW_TO_INDEX)
     return key[0]
 
 
-def _bag_matrices(arrays: list[Any]) -> tuple[list[Any], tuple[str, ...] | None]:
-    if not arrays:
-        raise BagDataError("there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required.")
-    checked = [check.feature_matrix(array) for array in arrays]
-    return [matrix for matrix, _ in checked], checked[0][1]
+def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
+    try:
+        matrix, names = check.feature_matrix(array)
+    except BagDataError as error:
+        raise BagDataError(f"bag {bag!r}: {error}") from None
+    if matrix.shape[0] == 0:
+        raise BagDataError(f"bag {bag!r} is empty; every bag needs at least one instance.")
+    return matrix, names
 
 
-def _check_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise BagDataError(
-            f"there is no column {check.shorten(missing)}; the table has {check.shorten(frame.columns, 12)}."
-        )
+def _as_frame(df: Any) -> pd.DataFrame:
+    if not isinstance(df, pd.DataFrame) and not hasattr(df, "to_pandas"):
+        raise BagDataError(f"from_frame: expected a pandas frame or an Arrow table, got {type(df).__name__}.")
+    frame: pd.DataFrame = df if isinstance(df, pd.DataFrame) else df.to_pandas()
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise BagDataError(f"the table has more than one column {check.shorten(repeated)}; rename or drop one.")
+    return frame
+
+
+def _listed(names: str | Sequence[str] | None) -> list[str]:
+    return [names] if isinstance(names, str) else list(names or ())
 
 
 def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: bool) -> Any:
@@ -339,3 +347,36 @@ def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: b
         return None
     columns = [check.label_of_bags(frame[name].iloc[bags.rows], bags.index, bags.ids) for name in labels]
     return columns[0] if single else np.stack(columns, axis=1)
+
+
+# ---------------------------------------------------------------- reading what save wrote
+
+
+def _read_archive(path: PathLike) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise BagDataError(f"{path}: not a readable file of bags ({error}).") from error
+
+
+def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """The attributes of the bags in a file, checked as closely as if they were new."""
+    names = list(stored["feature_names"]) if "feature_names" in stored else None
+    X, feature_names = check.feature_matrix(_stored_matrix(stored), names)
+    check.check_not_empty(X)
+    ids, offsets, rows = tuple(map(str, stored["ids"])), stored["offsets"], stored["rows"]
+    check.check_layout(offsets, rows, len(ids), X.shape[0])
+    known = check.known_labels(stored.get("known"), X.shape[0])
+    return {"X": X, "offsets": offsets, "ids": ids, "rows": rows, "feature_names": feature_names, "known": known}
+
+
+def _stored_matrix(stored: dict[str, NDArray[Any]]) -> Any:
+    if "X" in stored:
+        return stored["X"]
+    n_rows, n_columns = stored["shape"].tolist()
+    matrix = scipy.sparse.csr_matrix((stored["data"], stored["indices"], stored["indptr"]), shape=(n_rows, n_columns))
+    matrix.check_format(full_check=True)
+    return matrix

@@ -1,7 +1,7 @@
 """Which instances of a bag are positive, when only the number of positives is spoken of.
 
 Bag b holds n_b instances with weights p_i (positive) and q_i (negative) and a potential psi_b(k) on its number of
-positives. The forward-backward programme (2.4) of models.md gives log Z_b, the posterior of every instance and exact
+positives. The forward-backward programme (2.4) of docs/theory.md gives log Z_b, the posterior of every instance and exact
 joint draws: in O(n c) where psi is constant beyond c, in O(n^2) for free tables, by a Fourier integral above that.
 Everything is in log space: -inf (known instances, hard evidence) and log p = -10,000 are ordinary inputs.
 """

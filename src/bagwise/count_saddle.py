@@ -3,7 +3,7 @@
 The sum over counts is a Fourier integral. Moved through the saddle point (every instance tilted by the same t, so that
 the likely count becomes the expected one) its integrand is a bump of width 1/sd, and the trapezoid rule with a few
 dozen frequencies is accurate to rounding. Nothing is expanded: the leading term of that integral is the approximation
-of models.md 2.3 (c), and here the whole of it is kept. All arrays are (positions, columns), one column per bag.
+of docs/theory.md 2.3 (c), and here the whole of it is kept. All arrays are (positions, columns), one column per bag.
 """
 
 import math

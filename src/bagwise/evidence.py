@@ -1,6 +1,8 @@
 """What each bag says: plain-array y in, numbers and class names out."""
 
+import numbers
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +38,7 @@ def read_labels(y: Any, bags: Bags, *, keyed: bool, may_be_empty: bool = True) -
     2-D array, ordinary classification) that is an error, as everywhere in scikit-learn.
     """
     names = tuple(str(name) for name in y.columns) if isinstance(y, pd.DataFrame) else None
-    array = _as_array(y, bags, keyed=keyed)
-    if array.shape[0] != len(bags):
-        raise BagDataError(
-            f"y has {array.shape[0]} entries, but there are {len(bags)} bags; give one label per bag "
-            "in the order of bags.ids (NaN where it is missing)."
-        )
+    array = label_array(y, bags, keyed=keyed)
     if array.ndim == 2 and array.shape[1] > 1:
         values = _zero_one_columns(array, bags)
         labels = Labels(values, np.array([0, 1]), names or tuple(f"label_{k}" for k in range(array.shape[1])))
@@ -53,30 +50,53 @@ def read_labels(y: Any, bags: Bags, *, keyed: bool, may_be_empty: bool = True) -
     return labels
 
 
-def _as_array(y: Any, bags: Bags, *, keyed: bool) -> NDArray[Any]:
+def label_array(y: Any, bags: Bags, *, keyed: bool) -> NDArray[Any]:
+    """y as an array (B,) or (B, K) in the order of the bags, as ``read_labels`` takes it."""
     if y is None:
         raise BagDataError("requires y to be passed, but the target y is None: give one label per bag.")
-    if isinstance(y, dict) or (keyed and isinstance(y, pd.Series | pd.DataFrame)):
+    if isinstance(y, Mapping) or (keyed and isinstance(y, pd.Series | pd.DataFrame)):
         return bags.align(y)
-    array = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
-    if array.ndim not in (1, 2):
+    try:
+        array = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
+    except ValueError as error:
+        raise BagDataError(f"y: expected one label per bag, or K labels for every bag ({error}).") from None
+    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
         raise BagDataError(f"y: expected one label per bag, shape (B,) or (B, K), got shape {array.shape}.")
+    if array.shape[0] != len(bags):
+        raise BagDataError(
+            f"y has {array.shape[0]} entries, but there are {len(bags)} bags; give one label per bag "
+            "in the order of bags.ids (NaN where it is missing)."
+        )
     return array
 
 
 def _one_column(array: NDArray[Any]) -> Labels:
     missing = pd.isna(array)
-    seen = array[~missing]
-    if seen.dtype.kind == "O":
-        seen = np.array(seen.tolist()) if len({type(value) for value in seen}) == 1 else seen
+    seen = _plain(array[~missing])
     if seen.dtype.kind == "f" and np.isinf(seen).any():
         raise BagDataError("Input y contains infinity or a value too large for dtype('float64').")
     if len(seen):
-        check_classification_targets(seen)
+        _check_classes(seen)
     classes = _two_classes(np.unique(seen))
     values = np.full(len(array), np.nan)
     values[~missing] = seen == classes[1]
     return Labels(values[:, None], classes, None)
+
+
+def _plain(seen: NDArray[Any]) -> NDArray[Any]:
+    """Objects that are all numbers, or all text, as an ordinary array."""
+    alike = all(isinstance(value, numbers.Number) for value in seen) or all(isinstance(value, str) for value in seen)
+    return np.array(seen.tolist()) if seen.dtype.kind == "O" and alike and len(seen) else seen
+
+
+def _check_classes(seen: NDArray[Any]) -> None:
+    try:
+        check_classification_targets(seen)
+    except (ValueError, TypeError) as error:
+        raise BagDataError(
+            f"y: {error} Expected two class values (numbers or text, not both), one label per bag; found "
+            f"{shorten(list(dict.fromkeys(map(str, seen))))}."
+        ) from None
 
 
 def _two_classes(found: NDArray[Any]) -> NDArray[Any]:
@@ -101,9 +121,8 @@ def _two_classes(found: NDArray[Any]) -> NDArray[Any]:
 
 def _zero_one_columns(array: NDArray[Any], bags: Bags) -> NDArray[np.float64]:
     missing = pd.isna(array)
-    values = np.where(missing, np.nan, array)
     try:
-        values = values.astype(np.float64)
+        values = np.where(missing, np.nan, array).astype(np.float64)
     except (TypeError, ValueError):
         raise BagDataError("y with several columns must hold 0, 1 or NaN (missing) only; found text.") from None
     wrong = ~(missing | (values == 0) | (values == 1))

@@ -1,6 +1,8 @@
-"""Inducing inputs and whitened features φ(x) = L⁻¹ k(Z, x), κ(x) = k(x, x) − |φ(x)|² (models section 0.1)."""
+"""Inducing inputs and whitened features φ(x) = L⁻¹ k(Z, x), κ(x) = k(x, x) − |φ(x)|² (theory section 0.1)."""
 
+import copy
 import itertools
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,20 +12,23 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from bagwise import _validation as check
 from bagwise import kernels
-from bagwise.bags import Bags
+from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
-from bagwise.linalg import DEFAULT_JITTER, cholesky, whiten
+from bagwise.linalg import DEFAULT_JITTER, cholesky, settled, whiten
 from bagwise.special import Segments
 
 SELECTIONS = ("kmeans++", "random")
 _CHUNK_ROWS = {"cpu": 8192, "cuda": 131072}
+_CHUNK_ENTRIES = {"cpu": 2**24, "cuda": 2**28}  # of dense rows at a time, where there are very many columns
 _KMEANS_ROWS = 10_000
 _KMEANS_ITERATIONS = 50
+_TENSORS = ("inducing", "lower", "shift", "scale")
 
 
 class Design(NamedTuple):
@@ -39,13 +44,27 @@ class Features:
     """The feature map of a fitted model: plain arrays and a kernel, never changed after ``make_features``."""
 
     kernel: Any
-    inducing: Tensor  # (R, D), in standardised units
+    inducing: Tensor  # (R, D), in standardised units; its type and device are those of the features
     lower: Tensor  # Cholesky factor of k(Z, Z) + jitter
     shift: Tensor  # (D,) subtracted from every row …
-    scale: Tensor  # (D,) … which is then divided by this
+    scale: Tensor  # (D,) … which is then divided by this, both in double precision, before any rounding to float32
     bias: float  # prior standard deviation of the constant; its column stands last, absent when 0
     jitter: float  # relative jitter that k(Z, Z) needed
     origin: str  # where the inducing inputs come from
+
+    def __post_init__(self) -> None:
+        for name in _TENSORS:
+            object.__setattr__(self, name, settled(getattr(self, name)))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating point type of the features."""
+        return self.inducing.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the features are computed."""
+        return self.inducing.device
 
     @property
     def n_inducing(self) -> int:
@@ -59,32 +78,40 @@ class Features:
 
     def to(self, device: torch.device) -> "Features":
         """The same map on another device."""
-        moved = {name: getattr(self, name).to(device) for name in ("inducing", "lower", "shift", "scale")}
-        return Features(self.kernel.to(device), **moved, bias=self.bias, jitter=self.jitter, origin=self.origin)
+        moved = {name: getattr(self, name).to(device) for name in _TENSORS}
+        kernel = copy.deepcopy(self.kernel).to(device)
+        return Features(kernel, **moved, bias=self.bias, jitter=self.jitter, origin=self.origin)
 
-    def transform(self, bags: Bags) -> tuple[NDArray[Any], NDArray[Any]]:
+    def transform(self, bags: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Whitened features (N, R) and conditional variances (N,) of every instance."""
-        designs = [design for _, design in self.designs(bags)]
+        given = as_bags(bags)
+        if given.n_features != len(self.shift):
+            raise BagDataError(f"expected bags with {len(self.shift)} features, as in fit, got {given.n_features}.")
+        designs = [design for _, design in self.designs(given)]
         phi = torch.cat([design.phi for design in designs])
         kappa = torch.cat([design.kappa for design in designs])
         return phi.cpu().numpy(), kappa.cpu().numpy()
 
     def designs(self, bags: Bags) -> Iterator[tuple[slice, Design]]:
         """The features of the bags, a bounded number of rows at a time, with the bags each part holds."""
-        with torch.no_grad():
-            inverse = self._inverse()
-            for part in bag_slices(bags.offsets, _CHUNK_ROWS[self.inducing.device.type]):
-                some = bags[part]
-                segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.inducing.device))
-                yield part, Design(*self._rows(some.X, inverse), segments)
+        inverse = self._inverse()
+        for part in bag_slices(bags.offsets, _rows_at_once(self.device, bags.n_features)):
+            some = bags[part]
+            segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
+            yield part, Design(*self._rows(some.X, inverse), segments)
 
     def _inverse(self) -> Tensor:
         # One product with L⁻¹ is faster than a triangular solve per chunk; L has condition 1/√jitter at most.
         eye = torch.eye(self.n_inducing, dtype=self.lower.dtype, device=self.lower.device)
         return whiten(self.lower, eye)
 
+    def standardised(self, X: Any) -> Tensor:
+        """Rows as the kernel sees them."""
+        return _standardised(X, self.shift, self.scale).to(self.dtype)
+
+    @torch.no_grad()
     def _rows(self, X: Any, inverse: Tensor) -> tuple[Tensor, Tensor]:
-        x = _standardised(X, self.shift, self.scale)
+        x = self.standardised(X)
         phi = torch.empty(len(x), self.n_columns, dtype=x.dtype, device=x.device)
         phi[:, : self.n_inducing] = kernels.cross(self.kernel, x, self.inducing) @ inverse.T
         own = phi[:, : self.n_inducing]
@@ -109,34 +136,52 @@ def make_features(
     random: np.random.RandomState,
 ) -> Features:
     """Choose scale, inducing inputs and factorisation for some training bags."""
-    shift, scale = column_moments(bags.X) if standardize else (np.zeros(bags.n_features), np.ones(bags.n_features))
-    moments = [torch.as_tensor(value, dtype=dtype, device=device) for value in (shift, scale)]
-    rows, origin = _inducing_rows(bags, n_inducing, inducing, moments, random)
     made = kernels.make_kernel(kernel, bags.n_features, lengthscale, dtype).to(device)
-    return assemble(made, rows, moments[0], moments[1], bias=bias, jitter=jitter, origin=origin)
+    bias = check.check_positive("bias", bias, zero=True)
+    jitter = DEFAULT_JITTER[dtype] if jitter is None else check.check_positive("jitter", jitter, zero=True)
+    moments = _moments(bags, device) if check.check_flag("standardize", standardize) else _no_moments(bags, device)
+    rows, origin = _inducing_rows(bags, n_inducing, inducing, moments, random)
+    return assemble(made, rows.to(dtype), *moments, bias=bias, jitter=jitter, origin=origin)
 
 
 def assemble(
-    kernel: Any, inducing: Tensor, shift: Tensor, scale: Tensor, *, bias: float, jitter: float | None, origin: str
+    kernel: Any, inducing: Tensor, shift: Tensor, scale: Tensor, *, bias: float, jitter: float, origin: str
 ) -> Features:
     """Features from their parts; factors k(Z, Z)."""
     with torch.no_grad():
-        gram = kernels.cross(kernel, inducing, inducing)
-    relative = DEFAULT_JITTER[inducing.dtype] if jitter is None else check.check_positive("jitter", jitter, zero=True)
-    factor = cholesky(gram, relative, "kernel matrix of the inducing inputs")
-    bias = check.check_positive("bias", bias, zero=True)
+        factor = cholesky(kernels.gram(kernel, inducing), jitter, "kernel matrix of the inducing inputs")
     return Features(kernel, inducing, factor.lower, shift, scale, bias, factor.jitter, origin)
+
+
+def _moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Shift and scale that standardise every column."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        shift, scale = column_moments(bags.X)
+    wrong = np.flatnonzero(~np.isfinite(shift) | ~np.isfinite(scale))
+    if len(wrong):
+        name = check.column_name(int(wrong[0]), bags.feature_names)
+        raise BagDataError(f"{name} holds numbers too large to standardise; divide it by a constant.")
+    return torch.tensor(shift, device=device), torch.tensor(scale, device=device)
+
+
+def _no_moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
+    zeros = torch.zeros(bags.n_features, dtype=torch.float64, device=device)
+    return zeros, torch.ones_like(zeros)
 
 
 def column_moments(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Mean and standard deviation of every column (1 for a constant one), a bounded number of rows at a time."""
     if scipy.sparse.issparse(X):
-        scaler = StandardScaler(with_mean=False).fit(X)
-        return np.asarray(X.mean(axis=0)).ravel(), scaler.scale_
+        scaler = StandardScaler(with_mean=False).fit(X.astype(np.float64, copy=False))
+        return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel(), scaler.scale_
     scaler = StandardScaler()
     for start in range(0, X.shape[0], _CHUNK_ROWS["cpu"]):
-        scaler.partial_fit(X[start : start + _CHUNK_ROWS["cpu"]])
+        scaler.partial_fit(X[start : start + _CHUNK_ROWS["cpu"]].astype(np.float64, copy=False))
     return scaler.mean_, scaler.scale_
+
+
+def _rows_at_once(device: torch.device, n_features: int) -> int:
+    return max(1, min(_CHUNK_ROWS[device.type], _CHUNK_ENTRIES[device.type] // n_features))
 
 
 def bag_slices(offsets: NDArray[np.int64], rows: int) -> Iterator[slice]:
@@ -148,30 +193,45 @@ def bag_slices(offsets: NDArray[np.int64], rows: int) -> Iterator[slice]:
 
 
 def _standardised(X: Any, shift: Tensor, scale: Tensor) -> Tensor:
-    dense = X.toarray() if scipy.sparse.issparse(X) else np.array(X)  # a writable copy of this chunk only
-    return torch.from_numpy(dense).to(dtype=shift.dtype, device=shift.device).sub_(shift).div_(scale)
+    dense = X.toarray() if scipy.sparse.issparse(X) else X
+    return torch.tensor(dense, dtype=shift.dtype, device=shift.device).sub_(shift).div_(scale)  # a copy of this chunk
 
 
 def _inducing_rows(
-    bags: Bags, n_inducing: int | None, inducing: Any, moments: list[Tensor], random: np.random.RandomState
+    bags: Bags,
+    n_inducing: int | None,
+    inducing: Any,
+    moments: tuple[Tensor, Tensor],
+    random: np.random.RandomState,
 ) -> tuple[Tensor, str]:
     if not isinstance(inducing, str):
-        given = check.feature_matrix(inducing)[0]
-        if given.shape[1] != bags.n_features or given.shape[0] == 0:
-            raise BagDataError(f"inducing: expected an (R, {bags.n_features}) array, got shape {given.shape}.")
-        check.check_finite(given, ["inducing"], np.zeros(len(given), dtype=int), np.arange(len(given)), None)
-        return _standardised(given, *moments), "given"
+        return _standardised(_given_rows(inducing, bags.n_features), *moments), "given"
     check.check_option("inducing", inducing, SELECTIONS)
     wanted = bags.n_instances if n_inducing is None else check.check_count("n_inducing", n_inducing)
-    rows = np.arange(bags.n_instances)
-    if wanted < bags.n_instances:
-        rows = np.sort(random.choice(bags.n_instances, min(bags.n_instances, max(_KMEANS_ROWS, 20 * wanted)), False))
+    looked_at = min(bags.n_instances, _sample_size(wanted, bags.n_features))
+    rows = np.sort(random.choice(bags.n_instances, looked_at, replace=False))
     pool = _distinct(_standardised(bags.X[rows], *moments).cpu().numpy())
     if len(pool) <= wanted:
-        chosen, origin = pool, f"all {len(pool)} distinct instances"
+        sample = f" of a sample of {looked_at}" if looked_at < bags.n_instances else ""
+        chosen, origin = pool, f"all {len(pool)} distinct instances{sample}"
     else:
         chosen, origin = _select(pool, wanted, inducing, random), inducing
-    return torch.as_tensor(chosen, dtype=moments[0].dtype, device=moments[0].device), origin
+    return torch.tensor(chosen, device=moments[0].device), origin
+
+
+def _given_rows(inducing: Any, n_features: int) -> Any:
+    given = check.feature_matrix(inducing)[0]
+    if given.shape[1] != n_features or given.shape[0] == 0:
+        raise BagDataError(f"inducing: expected an (R, {n_features}) array, got shape {given.shape}.")
+    if not np.isfinite(given.data if scipy.sparse.issparse(given) else given).all():
+        raise BagDataError("inducing: the array holds NaN or infinity; inducing inputs must be finite.")
+    return given
+
+
+def _sample_size(wanted: int, n_features: int) -> int:
+    """How many instances to choose the inducing inputs from: enough for k-means, within the memory of a few chunks."""
+    bounded = min(max(_KMEANS_ROWS, 20 * wanted), 4 * _CHUNK_ENTRIES["cpu"] // n_features)
+    return max(2 * wanted, bounded)
 
 
 def _distinct(rows: NDArray[Any]) -> NDArray[Any]:
@@ -183,5 +243,7 @@ def _select(pool: NDArray[Any], wanted: int, how: str, random: np.random.RandomS
     if how == "random":
         return pool[np.sort(random.choice(len(pool), wanted, replace=False))]
     seeds, _ = kmeans_plusplus(pool, wanted, random_state=random)
-    centres: NDArray[Any] = KMeans(wanted, init=seeds, n_init=1, max_iter=_KMEANS_ITERATIONS).fit(pool).cluster_centers_
-    return centres
+    with warnings.catch_warnings():  # rows that are almost the same share a cluster: there is no harm in that
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = KMeans(wanted, init=seeds, n_init=1, max_iter=_KMEANS_ITERATIONS).fit(pool)
+    return _distinct(found.cluster_centers_)

@@ -9,9 +9,11 @@ import inspect
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from gpytorch import constraints, kernels
 from gpytorch.kernels import Kernel as Kernel
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise._validation import check_option, check_positive
@@ -36,6 +38,38 @@ def make_kernel(kernel: Any, n_features: int, lengthscale: float | None, dtype: 
     check_option("kernel", kernel, NAMES)
     scale = math.sqrt(n_features) if lengthscale is None else check_positive("lengthscale", lengthscale)
     return _exact_near_zero(_named_kernel(kernel, scale).to(dtype))
+
+
+def trainable_kernel(kernel: Any, n_features: int, lengthscale: float | None, variance: float, ard: bool) -> Any:
+    """A kernel given by name with a variance of its own and, if asked for, one lengthscale per feature.
+
+    A gpytorch kernel already says what is free in it and is returned as it is.
+    """
+    if not isinstance(kernel, str):
+        if ard:
+            raise BagDataError("ard=True is for kernels given by name; set ard_num_dims on the gpytorch kernel itself.")
+        return kernel
+    scaled = kernels.ScaleKernel(make_kernel(kernel, n_features, lengthscale, torch.float64)).double()
+    scaled.outputscale = variance
+    if ard:
+        if kernel == "linear":
+            raise BagDataError("ard=True needs a kernel with lengthscales; kernel='linear' has none.")
+        made = _named_kernel(kernel, 1.0, n_features)
+        made.lengthscale = scaled.base_kernel.lengthscale.detach().expand(1, n_features)
+        scaled.base_kernel = made
+    if kernel == "linear":  # the scale in front is enough
+        scaled.base_kernel.raw_variance.requires_grad_(False)
+    return scaled
+
+
+def relevance(kernel: Kernel, n_features: int) -> NDArray[np.float64] | None:
+    """1/ℓ² of every feature, as shares of one; None where no lengthscale is to be found."""
+    found = next((part for part in kernel.modules() if getattr(part, "has_lengthscale", False)), None)
+    if found is None or found.active_dims is not None:
+        return None
+    weight = found.lengthscale.detach().cpu().double().numpy().ravel() ** -2
+    shares: NDArray[np.float64] = np.broadcast_to(weight, n_features) / np.broadcast_to(weight, n_features).sum()
+    return shares
 
 
 def check_fits(kernel: Kernel, n_features: int) -> Kernel:
@@ -67,26 +101,42 @@ def _exact_near_zero(kernel: Kernel) -> Kernel:
 
 
 def _exact_distance(x1: Tensor, x2: Tensor, diag: bool = False, **others: Any) -> Tensor:
+    distance: Tensor
     if diag:
-        return torch.linalg.vector_norm(x1 - x2, dim=-1)
-    return torch.cdist(x1, x2, compute_mode="donot_use_mm_for_euclid_dist")
+        distance = torch.linalg.vector_norm(x1 - x2, dim=-1)
+    else:
+        distance = torch.cdist(x1, x2, compute_mode="donot_use_mm_for_euclid_dist")
+    return distance
 
 
-def _named_kernel(name: str, lengthscale: float) -> Kernel:
+def _named_kernel(name: str, lengthscale: float, ard_num_dims: int | None = None) -> Kernel:
+    exact = torch.tensor(lengthscale, dtype=torch.float64)  # gpytorch would round a Python number to single precision
     if name == "linear":
         made = kernels.LinearKernel().double()
-        made.variance = 1.0 / lengthscale**2
+        made.variance = 1.0 / exact**2
         return made
-    made = kernels.RBFKernel() if name == "rbf" else kernels.MaternKernel(nu=_MATERN[name])
-    made = made.double()  # before the parameter is set, so that it is not rounded to single precision
-    made.lengthscale = lengthscale
+    shape = {"ard_num_dims": ard_num_dims}
+    made = kernels.RBFKernel(**shape) if name == "rbf" else kernels.MaternKernel(nu=_MATERN[name], **shape)
+    made = made.double()
+    made.lengthscale = exact
     return made
 
 
 def cross(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
-    """k(A, B) as a dense matrix."""
-    matrix: Tensor = kernel(A, B).to_dense()
-    return matrix
+    """k(A, B) as a dense matrix.
+
+    One more row on the right keeps gpytorch from noticing where A and B are the same: for a sum with a linear kernel it
+    would factor the matrix on the way, by a Cholesky (and a jitter) of its own.
+    """
+    matrix: Tensor = kernel(A, torch.cat([B, B[:1]])).to_dense()
+    return matrix[:, :-1]
+
+
+def gram(kernel: Kernel, A: Tensor) -> Tensor:
+    """k(A, A), symmetric to the last digit, with ``diagonal`` on its diagonal."""
+    matrix = cross(kernel, A, A)
+    matrix = 0.5 * (matrix + matrix.mT)
+    return matrix + torch.diag_embed(diagonal(kernel, A) - matrix.diagonal())
 
 
 def diagonal(kernel: Kernel, A: Tensor) -> Tensor:
@@ -100,12 +150,6 @@ def diagonal(kernel: Kernel, A: Tensor) -> Tensor:
 _PLAIN = ("RBFKernel", "LinearKernel", "RQKernel", "PeriodicKernel", "CosineKernel", "ConstantKernel")
 _SHAPED = {"MaternKernel": "nu", "PolynomialKernel": "power"}
 _NESTED = {"AdditiveKernel", "ProductKernel"}
-_BOUNDS = {
-    "Positive": (),
-    "GreaterThan": ("lower_bound",),
-    "LessThan": ("upper_bound",),
-    "Interval": ("lower_bound", "upper_bound"),
-}
 _BOUNDS = {
     constraints.Positive: (),
     constraints.GreaterThan: ("lower_bound",),
@@ -140,14 +184,24 @@ def _cannot_save(name: str) -> str:
     return f"a model with kernel {name} cannot be saved (it works otherwise); kernels that can: {known}."
 
 
-def _describe_constraints(kernel: Kernel) -> dict[str, list[Any]]:
-    found = {}
-    for name, constraint in kernel._constraints.items():
-        kind = type(constraint).__name__
-        if kind not in _BOUNDS:
-            raise ModelFileError(f"a kernel with constraint {kind} on {name} cannot be saved (it works otherwise).")
-        found[name] = [kind, *(float(getattr(constraint, bound)) for bound in _BOUNDS[kind])]
-    return found
+def _describe_constraints(kernel: Kernel) -> dict[str, dict[str, Any]]:
+    return {name: _describe_constraint(name, constraint) for name, constraint in kernel._constraints.items()}
+
+
+def _describe_constraint(name: str, constraint: constraints.Interval) -> dict[str, Any]:
+    kind = type(constraint)
+    if kind not in _BOUNDS or not _own_transform(constraint):
+        raise ModelFileError(
+            f"a kernel with constraint {kind.__name__} on {name} cannot be saved (it works otherwise); constraints "
+            f"that can: {', '.join(known.__name__ for known in _BOUNDS)}, with gpytorch's own transform."
+        )
+    return {"kind": kind.__name__, **{bound: getattr(constraint, bound).tolist() for bound in _BOUNDS[kind]}}
+
+
+def _own_transform(constraint: constraints.Interval) -> bool:
+    """Whether a constraint has the transform of its class, not one that the user gave it."""
+    usual, found = inspect.signature(type(constraint)).parameters["transform"].default, constraint._transform
+    return found is usual or (isinstance(found, torch.nn.Softplus) and repr(found) == repr(usual))
 
 
 def parameters(kernel: Kernel) -> dict[str, Tensor]:
@@ -184,6 +238,14 @@ def _build(tree: dict[str, Any], largest: int) -> Kernel:
     for parameter, constraint in tree["constraints"].items():
         kernel.register_constraint(parameter.removesuffix("_constraint"), _build_constraint(**constraint))
     return kernel
+
+
+def _build_constraint(kind: str, **bounds: Any) -> constraints.Interval:
+    known = {constraint.__name__: constraint for constraint in _BOUNDS}
+    made = known[kind](**bounds)
+    for name, value in bounds.items():  # gpytorch rounds bounds to torch's default type; the file has them in full
+        setattr(made, name, torch.tensor(value, dtype=torch.float64))
+    return made
 
 
 def summary(kernel: Kernel) -> str:

@@ -12,20 +12,24 @@ _ATTEMPTS = 5
 
 
 class Factor(NamedTuple):
-    """Lower triangle L with L Lᵀ = A + jitter · mean(diag A) · I; ``jitter`` is what was really needed."""
+    """Lower triangle L with L Lᵀ = A + jitter · mean(diag A) · I; ``jitter`` is what was really needed.
+
+    (Of a matrix with zero mean diagonal ``jitter`` is absolute.)
+    """
 
     lower: Tensor
     jitter: float
 
 
-def cholesky(A: Tensor, jitter: float = 0.0, what: str = "matrix") -> Factor:
+def cholesky(A: Tensor, jitter: float = 0.0, what: str = "matrix", attempts: int = _ATTEMPTS) -> Factor:
     """Factor a symmetric positive definite matrix, adding ``jitter`` (relative) and ten times more on each failure."""
     if not bool(torch.isfinite(A).all()):
         raise NumericalError(
             f"the {what} holds values that are not finite; check the scale of the features and kernel."
         )
     size, tried = A.diagonal().mean(), jitter
-    for _ in range(_ATTEMPTS):
+    size = torch.where(size == 0, torch.ones_like(size), size)
+    for _ in range(attempts):
         lower, info = torch.linalg.cholesky_ex(A + (tried * size) * torch.eye(len(A), dtype=A.dtype, device=A.device))
         if int(info) == 0:
             return Factor(lower, tried)
@@ -34,6 +38,15 @@ def cholesky(A: Tensor, jitter: float = 0.0, what: str = "matrix") -> Factor:
         f"the {what} ({len(A)} x {len(A)}) is not positive definite, even with jitter {tried / 10.0:.0e} of its mean "
         "diagonal; remove repeated inducing inputs or use a larger jitter."
     )
+
+
+def settled(A: Tensor) -> Tensor:
+    """A copy of A, row by row in memory of torch's own.
+
+    How a product rounds its last digit depends on layout and alignment; settled factors give the same digits whether
+    they were just computed or come out of a file.
+    """
+    return A.detach().clone(memory_format=torch.contiguous_format)
 
 
 def whiten(lower: Tensor, b: Tensor) -> Tensor:

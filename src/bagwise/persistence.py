@@ -40,15 +40,15 @@ def read_model(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def _described(path: PathLike, metadata: dict[str, str]) -> dict[str, Any]:
     try:
-        description = json.loads(metadata[_KEY])
-        schema = int(description["schema"])
-    except (KeyError, TypeError, ValueError):
+        description: dict[str, Any] = json.loads(metadata[_KEY])
+        schema = description["schema"]
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise ModelFileError(f"{path}: a safetensors file, but not one that bagwise wrote.") from None
+    if not isinstance(schema, int) or schema < 1:
+        raise ModelFileError(f"{path}: the description of the model is damaged (schema {schema!r}).")
     if schema > SCHEMA:
         raise ModelFileError(
             f"{path}: written by bagwise {description.get('version', '?')} with schema {schema}; this version reads up "
             f"to schema {SCHEMA}. Update bagwise to load it."
         )
-    if not isinstance(description, dict):
-        raise ModelFileError(f"{path}: the description of the model is damaged.")
     return description

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bagwise.linalg import unwhiten, whiten
+from bagwise.linalg import settled, unwhiten, whiten
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,10 @@ class GaussianPosterior:
     mean: Tensor  # (R, K)
     factors: Tensor  # (P, R, R), Cholesky factors of the precisions
     factor_of: Tensor  # (K,) which factor belongs to each column
+
+    def __post_init__(self) -> None:
+        for name in ("mean", "factors", "factor_of"):
+            object.__setattr__(self, name, settled(getattr(self, name)))
 
     def moments(self, phi: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f = φᵀv + N(0, κ) for rows φ: φᵀμ and |C⁻¹φ|² + κ, each (n, K)."""

@@ -1,4 +1,4 @@
-"""Instance and bag probabilities from a posterior (models section 1.6)."""
+"""Instance and bag probabilities from a posterior (theory section 1.6)."""
 
 import numpy as np
 import torch

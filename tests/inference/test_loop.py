@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from bagwise.exceptions import NumericalError
-from bagwise.inference.loop import Report, iterate
+from bagwise.inference.loop import Report, Watch, iterate
 
-SETTINGS = {"name": "bound", "label": "test", "tol": 0.1}
+SETTINGS = {"name": "bound", "tol": 0.1}
 
 
 def countdown():
@@ -39,7 +39,7 @@ def test_a_value_that_is_not_finite_stops_with_an_explanation(bad):
 
 def test_the_callback_sees_every_iteration():
     seen = []
-    iterate(countdown()[0], max_iter=3, callback=lambda i, value: seen.append((i, value)), **SETTINGS)
+    iterate(countdown()[0], max_iter=3, watch=Watch(callback=lambda i, value: seen.append((i, value))), **SETTINGS)
     assert seen == [(1, 1.0), (2, 2.0), (3, 3.0)]
 
 
@@ -59,6 +59,8 @@ def test_interruption_keeps_what_was_done():
 
 def test_progress_is_shown_only_when_asked_for(capsys):
     iterate(countdown()[0], max_iter=3, **SETTINGS)
-    assert capsys.readouterr().out == ""
-    iterate(countdown()[0], max_iter=3, verbose=1, **SETTINGS)
-    assert "test" in capsys.readouterr().out
+    assert capsys.readouterr() == ("", "")
+    iterate(countdown()[0], max_iter=3, watch=Watch("a name", verbose=1), **SETTINGS)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "a name" in shown.err

@@ -5,10 +5,16 @@ import pytest
 import torch
 from tests.problems import enumerate_signs, features_of, one_chunk, random_bags, random_labels
 
-from bagwise.inference import chunks as chunks_module
+from bagwise.bag_models.counts import CountEvidence
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import iterate
 from bagwise.inference.mean_field import MeanField
+
+
+def mean_field(features, bags, y):
+    evidence = CountEvidence(y.numpy(), bags.sizes)
+    return MeanField(in_memory(features, bags, evidence), torch.tensor(evidence.observed()))
+
 
 RULES = {0.0: lambda k: float(k == 0), 1.0: lambda k: float(k >= 1)}
 
@@ -63,7 +69,7 @@ def _mean_square_distance(f, allowed, z):
 def test_collapsed_bound_equals_the_bound_assembled_term_by_term(seed):
     bags, y, features = problem(seed)
     phi, kappa = features.transform(bags)
-    state = MeanField(in_memory(features, bags, y), y)
+    state = mean_field(features, bags, y)
     for _ in range(3):
         state.fixed_point_step()
     mu = state.posterior().mean[:, 0].numpy()
@@ -79,7 +85,7 @@ def test_published_updates_never_lower_the_bound_on_hundreds_of_problems():
         y = torch.tensor(random_labels(rng, bags))[:, None]
         lengthscale, bias = float(np.exp(rng.normal())), float(rng.choice([0.0, 5.0]))
         features = features_of(bags, lengthscale=lengthscale, bias=bias, n_inducing=int(rng.integers(1, 12)))
-        state = MeanField(in_memory(features, bags, y), y)
+        state = mean_field(features, bags, y)
         values = [state.fixed_point_step().objective for _ in range(25)] + [state.bound().item()]
         falls.append(np.diff(values).min())
     assert min(falls) >= -1e-11
@@ -88,7 +94,7 @@ def test_published_updates_never_lower_the_bound_on_hundreds_of_problems():
 @pytest.mark.parametrize("seed", range(3))
 def test_gradient_equals_finite_differences(seed):
     bags, y, features = problem(seed)
-    state = MeanField(in_memory(features, bags, y), y)
+    state = mean_field(features, bags, y)
     w = torch.tensor(np.random.default_rng(seed).normal(size=state._climb.x.shape))
     _, gradient = state._evaluate(w)
     for i in range(len(w)):
@@ -101,9 +107,9 @@ def test_gradient_equals_finite_differences(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_lbfgs_and_the_published_fixed_point_agree(seed):
     bags, y, features = problem(seed)
-    slow, quick = (MeanField(in_memory(features, bags, y), y) for _ in range(2))
-    iterate(slow.fixed_point_step, name="bound", max_iter=20_000, tol=1e-9, label="")
-    trace = iterate(quick.lbfgs_step, name="bound", max_iter=200, tol=1e-9, label="")
+    slow, quick = (mean_field(features, bags, y) for _ in range(2))
+    iterate(slow.fixed_point_step, name="bound", max_iter=20_000, tol=1e-9)
+    trace = iterate(quick.lbfgs_step, name="bound", max_iter=200, tol=1e-9)
     assert trace.converged
     torch.testing.assert_close(quick.posterior().mean, slow.posterior().mean, rtol=0, atol=1e-7)
     assert quick.bound().item() == pytest.approx(slow.bound().item(), abs=1e-10)
@@ -115,11 +121,11 @@ def test_label_columns_fitted_together_equal_separate_fits():
     features = features_of(bags, bias=5.0)
     y = torch.tensor(rng.integers(0, 2, (20, 3)).astype(float))
     y[4, 1] = y[7, 2] = y[9, 2] = float("nan")
-    together = MeanField(in_memory(features, bags, y), y)
-    iterate(together.lbfgs_step, name="bound", max_iter=300, tol=1e-10, label="")
+    together = mean_field(features, bags, y)
+    iterate(together.lbfgs_step, name="bound", max_iter=300, tol=1e-10)
     for k in range(3):
-        alone = MeanField(in_memory(features, bags, y[:, [k]]), y[:, [k]])
-        iterate(alone.lbfgs_step, name="bound", max_iter=300, tol=1e-10, label="")
+        alone = mean_field(features, bags, y[:, [k]])
+        iterate(alone.lbfgs_step, name="bound", max_iter=300, tol=1e-10)
         torch.testing.assert_close(together.posterior().mean[:, [k]], alone.posterior().mean, rtol=0, atol=1e-8)
         assert together.bound()[k].item() == pytest.approx(alone.bound().item(), abs=1e-9)
 
@@ -129,7 +135,7 @@ def test_columns_with_the_same_missing_bags_share_one_factor():
     bags = random_bags(rng)
     y = torch.tensor(rng.integers(0, 2, (12, 4)).astype(float))
     y[3, 1] = y[3, 3] = float("nan")
-    posterior = MeanField(in_memory(features_of(bags), bags, y), y).posterior()
+    posterior = mean_field(features_of(bags), bags, y).posterior()
     assert len(posterior.factors) == 2
     assert posterior.factor_of[0] == posterior.factor_of[2] != posterior.factor_of[1] == posterior.factor_of[3]
 
@@ -138,10 +144,10 @@ def test_a_bag_without_a_label_changes_nothing():
     bags, y, features = problem(7)
     y[[2, 5]] = float("nan")
     seen = ~torch.isnan(y[:, 0])
-    with_them = MeanField(in_memory(features, bags, y), y)
-    without = MeanField(in_memory(features, bags[seen.numpy()], y[seen]), y[seen])
+    with_them = mean_field(features, bags, y)
+    without = mean_field(features, bags[seen.numpy()], y[seen])
     for state in (with_them, without):
-        iterate(state.lbfgs_step, name="bound", max_iter=200, tol=1e-10, label="")
+        iterate(state.lbfgs_step, name="bound", max_iter=200, tol=1e-10)
     torch.testing.assert_close(with_them.posterior().mean, without.posterior().mean, rtol=0, atol=1e-9)
     torch.testing.assert_close(with_them.posterior().factors, without.posterior().factors, rtol=0, atol=1e-10)
     assert with_them.bound().item() == pytest.approx(without.bound().item(), abs=1e-10)
@@ -149,7 +155,7 @@ def test_a_bag_without_a_label_changes_nothing():
 
 def test_nothing_observed_leaves_the_prior():
     bags, y, features = problem(8)
-    state = MeanField(in_memory(features, bags, y * float("nan")), y * float("nan"))
+    state = mean_field(features, bags, y * float("nan"))
     state.lbfgs_step()
     posterior = state.posterior()
     assert (posterior.mean == 0).all()
@@ -159,13 +165,12 @@ def test_nothing_observed_leaves_the_prior():
 
 def test_how_bags_are_cut_into_chunks_does_not_matter(monkeypatch):
     bags, y, features = problem(9)
-    whole = MeanField(in_memory(features, bags, y), y)
+    whole = mean_field(features, bags, y)
     monkeypatch.setitem(__import__("bagwise.features").features._CHUNK_ROWS, "cpu", 4)
-    store = in_memory(features, bags, y)
-    assert len(store._chunks) > 5
-    cut = MeanField(store, y)
+    cut = mean_field(features, bags, y)
+    assert len(cut._chunks._chunks) > 5
     for state in (whole, cut):
-        iterate(state.fixed_point_step, name="bound", max_iter=10, tol=0.0, label="")
+        iterate(state.fixed_point_step, name="bound", max_iter=10, tol=0.0)
     torch.testing.assert_close(whole.posterior().mean, cut.posterior().mean, rtol=0, atol=1e-12)
 
 
@@ -174,4 +179,3 @@ def test_single_precision_chunks_are_added_in_double_precision():
     store = one_chunk(phi, torch.zeros(3), [3], torch.ones(1, 1))
     sums = store.sweep(lambda chunk, remembered, shared: ({"n": chunk.design.phi.sum()}, remembered), None)
     assert sums["n"].dtype == torch.float64
-    assert chunks_module.Sums is not None

@@ -9,12 +9,13 @@ everyone knows (small), and sums that are added over chunks. An inference only e
 live (memory, a file, a GPU, other machines) is the business of whoever implements it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from bagwise.bag_models.counts import ChunkEvidence, CountEvidence
 from bagwise.bags import Bags
 from bagwise.features import Design, Features
 
@@ -25,7 +26,7 @@ class Chunk(NamedTuple):
     """Whole bags, ready for arithmetic: their design and what is known about them."""
 
     design: Design
-    evidence: Tensor
+    evidence: ChunkEvidence
 
 
 Step = Callable[[Chunk, Any, Any], tuple[Sums, Any]]
@@ -41,20 +42,32 @@ class Chunks(Protocol):
 class InMemory:
     """Chunks in this process's memory, in order."""
 
-    def __init__(self, chunks: Iterable[Chunk]) -> None:
+    def __init__(self, chunks: Iterable[Chunk], remembered: Sequence[Any] | None = None) -> None:
         self._chunks = list(chunks)
-        self._remembered: list[Any] = [None] * len(self._chunks)
+        self.remembered: list[Any] = [None] * len(self._chunks) if remembered is None else list(remembered)
 
     def sweep(self, step: Step, shared: Any) -> Sums:
         """Run ``step`` on every chunk; sums are kept in double precision whatever the chunks are in."""
         total: Sums = {}
         for number, chunk in enumerate(self._chunks):
-            sums, self._remembered[number] = step(chunk, self._remembered[number], shared)
+            sums, self.remembered[number] = step(chunk, self.remembered[number], shared)
             for name, value in sums.items():
                 total[name] = total[name] + value if name in total else value.to(torch.float64)
         return total
 
 
-def in_memory(features: Features, bags: Bags, evidence: Tensor) -> InMemory:
-    """The chunks of some bags with evidence (B, …), features computed once."""
-    return InMemory(Chunk(design, evidence[part]) for part, design in features.designs(bags))
+def in_memory(features: Features, bags: Bags, evidence: CountEvidence, *, integrated: bool = False) -> InMemory:
+    """The chunks of some bags and what they say, features computed once.
+
+    ``integrated``: f is integrated out beforehand, m | v ~ N(φᵀv, s²) with s² = 1 + κ; then φ/s takes the place of φ and
+    nothing is left over (theory section 1.4).
+    """
+    return InMemory(
+        Chunk(_integrated(design) if integrated else design, evidence.chunk(part, features.dtype, features.device))
+        for part, design in features.designs(bags)
+    )
+
+
+def _integrated(design: Design) -> Design:
+    scale = torch.sqrt(1.0 + design.kappa)
+    return Design(design.phi.div_(scale[:, None]), torch.zeros_like(design.kappa), design.segments)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bagwise.exceptions import NumericalError
 
@@ -37,29 +38,33 @@ class Trace:
 Callback = Callable[[int, float], object]
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on: a progress bar if ``verbose``, and a function called with the iteration and the objective."""
+
+    label: str = ""
+    verbose: int = 0
+    callback: Callback | None = None
+
+
+SILENT = Watch()
+
+
 def iterate(
-    step: Callable[[], Report],
-    *,
-    name: str,
-    max_iter: int,
-    tol: float,
-    label: str,
-    verbose: int = 0,
-    callback: Callback | None = None,
+    step: Callable[[], Report], *, name: str, max_iter: int, tol: float, watch: Watch = SILENT, open_end: bool = False
 ) -> Trace:
     """Call ``step`` until its residual is at most ``tol``, ``max_iter`` times at most, or until interrupted.
 
-    Ctrl-C ends the loop between two steps with everything kept; whoever called decides how to pass it on.
+    Ctrl-C ends the loop between two steps with everything kept; whoever called decides how to pass it on. With
+    ``open_end`` the limit is a safeguard nobody expects to reach, and the progress bar does not count towards it.
     """
     reports: list[Report] = []
     interrupted = False
-    with _progress(label, max_iter, verbose) as advance:
+    with progress(watch, None if open_end else max_iter, name) as advance:
         try:
             while len(reports) < max_iter and not (reports and reports[-1].residual <= tol):
                 reports.append(_finite(step(), name, len(reports)))
-                advance(reports[-1], name)
-                if callback is not None:
-                    callback(len(reports), reports[-1].objective)
+                advance(reports[-1].objective)
         except KeyboardInterrupt:
             interrupted = True
     values, residuals = np.array(reports, dtype=np.float64).reshape(-1, 2).T.copy()
@@ -76,18 +81,25 @@ def _finite(report: Report, name: str, iteration: int) -> Report:
 
 
 @contextmanager
-def _progress(label: str, total: int, verbose: int) -> Iterator[Callable[[Report, str], None]]:
-    if not verbose:
-        yield lambda report, name: None
-        return
+def progress(watch: Watch, total: int | None, name: str) -> Iterator[Callable[[float], None]]:
+    """A function to call with the objective after every iteration; draws a bar on standard error if asked to."""
+    done = 0
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
+        MofNCompleteColumn(),
         TextColumn("{task.fields[value]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns) as bar:
-        task = bar.add_task(label, total=total, value="")
-        yield lambda report, name: bar.update(task, advance=1, value=f"{name} {report.objective:.6g}")
+    with Progress(*columns, console=Console(stderr=True), disable=not watch.verbose) as bar:
+        task = bar.add_task(watch.label, total=total, value="")
+
+        def advance(objective: float) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, advance=1, value=f"{name} {objective:.6g}")
+            if watch.callback is not None:
+                watch.callback(done, objective)
+
+        yield advance

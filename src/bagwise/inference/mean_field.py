@@ -1,4 +1,4 @@
-"""Mean-field variational inference for probit instances (models sections 1.1–1.2, 1.5).
+"""Mean-field variational inference for probit instances (theory sections 1.1–1.2, 1.5).
 
 With Σ = (I + ΦᵀΦ)⁻¹ = (C Cᵀ)⁻¹ and the optimal q(m) put in, the bound is a function of the mean μ of v alone:
 
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bagwise.bag_models.counts import label_terms
 from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.lbfgs import ColumnwiseLBFGS
 from bagwise.inference.loop import Report
@@ -34,9 +33,8 @@ class Patterns(NamedTuple):
     of_column: Tensor  # (K,) the pattern of each column
 
 
-def patterns_of(labels: Tensor) -> Patterns:
-    """Group the columns of (B, K) labels by which bags they leave out."""
-    observed = ~torch.isnan(labels)
+def patterns_of(observed: Tensor) -> Patterns:
+    """Group the columns of a (B, K) table of who says anything by which bags are silent."""
     _, of_column = torch.unique(observed.T, dim=0, return_inverse=True)
     first = [int((of_column == pattern).nonzero()[0]) for pattern in range(int(of_column.max()) + 1)]
     return Patterns(first, of_column)
@@ -47,7 +45,7 @@ def gram_step(chunk: Chunk, remembered: Any, patterns: Patterns) -> tuple[Sums, 
     design = chunk.design
     grams, leftovers = [], []
     for column in patterns.first:
-        seen = design.segments.spread(~torch.isnan(chunk.evidence[:, column]))
+        seen = chunk.evidence.informed(column, design.segments)
         everyone = bool(seen.all())
         rows = design.phi if everyone else design.phi[seen]
         grams.append(rows.T @ rows)
@@ -58,22 +56,22 @@ def gram_step(chunk: Chunk, remembered: Any, patterns: Patterns) -> tuple[Sums, 
 def pull_step(chunk: Chunk, remembered: Any, mean: Tensor) -> tuple[Sums, Any]:
     """Σ log Z_b and Φᵀ G at the mean μ, (K,) and (R, K)."""
     phi = chunk.design.phi
-    log_z, g = label_terms(phi @ mean.to(phi.dtype), chunk.evidence, chunk.design.segments)
+    log_z, g = chunk.evidence.terms(phi @ mean.to(phi.dtype), chunk.design.segments)
     return {"log_z": log_z.sum(0), "pull": phi.T @ g}, remembered
 
 
 class MeanField:
     """The state of the iteration: the mean in the coordinates w, (R, K)."""
 
-    def __init__(self, chunks: Chunks, labels: Tensor) -> None:
+    def __init__(self, chunks: Chunks, observed: Tensor) -> None:
         self._chunks = chunks
-        self._patterns = patterns_of(labels)
+        self._patterns = patterns_of(observed)
         sums = chunks.sweep(gram_step, self._patterns)
         eye = torch.eye(sums["gram"].shape[-1], dtype=torch.float64, device=sums["gram"].device)
         self._factors = torch.stack([cholesky(eye + gram, what="precision").lower for gram in sums["gram"]])
         constant = -0.5 * sums["kappa"] - 0.5 * logdet(self._factors)
         self._constant = constant[self._patterns.of_column]
-        start = torch.zeros(eye.shape[0], labels.shape[1], dtype=torch.float64, device=eye.device)
+        start = torch.zeros(eye.shape[0], observed.shape[1], dtype=torch.float64, device=eye.device)
         self._climb = ColumnwiseLBFGS(self._evaluate, start)
 
     def fixed_point_step(self) -> Report:

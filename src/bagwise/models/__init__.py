@@ -3,11 +3,9 @@
 import importlib
 import pkgutil
 
-import torch
-
 from bagwise._files import PathLike
 from bagwise.exceptions import ModelFileError
-from bagwise.models.base import BagClassifier, ModelCard
+from bagwise.models.base import BagClassifier, ModelCard, check_device
 from bagwise.persistence import read_model
 
 __all__ = ["BagClassifier", "ModelCard", "discover", "load"]
@@ -26,8 +24,12 @@ def discover() -> dict[str, type[BagClassifier]]:
 
 def load(path: PathLike, device: str = "cpu") -> BagClassifier:
     """A model from the file that ``save`` wrote. Nothing in the file is executed."""
+    where = check_device(device)
     description, tensors = read_model(path)
-    models = discover()
-    if description.get("model") not in models:
-        raise ModelFileError(f"{path}: holds a model {description.get('model')!r}; known are {', '.join(models)}.")
-    return models[description["model"]].restore(description, tensors, torch.device(device))
+    models, name = discover(), str(description.get("model"))
+    if name not in models:
+        raise ModelFileError(f"{path}: holds a model {name!r}; known are {', '.join(models)}.")
+    try:
+        return models[name].restore(description, tensors, where)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error

@@ -1,6 +1,5 @@
 """What every estimator shares: input in, features, answers out, saving."""
 
-import numbers
 from importlib.metadata import version
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -9,14 +8,13 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise import _validation as check
 from bagwise import predict
 from bagwise._files import PathLike
 from bagwise.bags import Bags, as_bags
-from bagwise.evidence import Labels, read_labels
+from bagwise.evidence import Labels, label_array, read_labels
 from bagwise.exceptions import BagDataError
 from bagwise.features import Features, make_features
 from bagwise.inference.loop import Trace
@@ -81,10 +79,13 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
 
     def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over bags (with several labels: over all bags and labels); bags without a label do not count."""
-        predicted = self.predict(bags).reshape(len(as_bags(bags)), -1)
-        truth = _aligned_truth(y, bags).reshape(predicted.shape)
+        given = as_bags(bags)
+        predicted = self.predict(given).reshape(len(given), -1)
+        truth = self._known_truth(label_array(y, given, keyed=isinstance(bags, Bags)), predicted.shape)
         seen = ~pd.isna(truth)
-        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        weights = np.ones(len(given)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if weights.shape != (len(given),):
+            raise BagDataError(f"sample_weight: expected one weight per bag ({len(given)}), got shape {weights.shape}.")
         return float(
             np.average((truth == predicted)[seen], weights=np.broadcast_to(weights[:, None], seen.shape)[seen])
         )
@@ -129,23 +130,26 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         labels = read_labels(
             y, checked, keyed=isinstance(bags, Bags), may_be_empty=isinstance(bags, Bags | list | tuple)
         )
-        self.label_names_ = labels.names
-        self.classes_ = [labels.classes] * len(labels.names) if labels.names is not None else labels.classes
-        self.columns_: dict[str, Any] = {}
+        self._remember(labels.classes, labels.names)
         return checked, labels
 
-    def _make_features(self, bags: Bags) -> Features:
-        random = check_random_state(self.random_state)
+    def _remember(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
+        self.label_names_ = names
+        self.classes_ = classes if names is None else [classes] * len(names)
+        self.columns_: dict[str, Any] = {}
+
+    def _make_features(self, bags: Bags, kernel: Any = None) -> Features:
+        random = check.random_stream(self.random_state)
         features = make_features(
             bags,
-            kernel=self.kernel,
-            lengthscale=self.lengthscale,
+            kernel=self.kernel if kernel is None else kernel,
+            lengthscale=self.lengthscale if kernel is None or kernel is self.kernel else None,
             bias=self.bias,
             n_inducing=self.n_inducing,
             inducing=self.inducing,
             standardize=self.standardize,
             jitter=self.jitter,
-            device=_device(self.device),
+            device=check_device(self.device),
             dtype=_DTYPES[check.check_option("dtype", self.dtype, tuple(_DTYPES))],
             random=random,
         )
@@ -166,6 +170,20 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     def _several(self) -> bool:
         return self.label_names_ is not None
 
+    def _known_truth(self, y: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        """Labels to compare predictions with: as many columns as in fit, no class that fit did not know."""
+        truth = y.reshape(len(y), -1)
+        if truth.shape != shape:
+            raise BagDataError(f"y has {truth.shape[1]} label columns; the model was fitted with {shape[1]}.")
+        seen, classes = truth[~pd.isna(truth)], np.ravel(self.classes_)[:2]
+        if len(seen) == 0:
+            raise BagDataError("every label of y is missing: there is nothing to compare the predictions with.")
+        strange = set(seen.tolist()) - set(classes.tolist())
+        if strange:
+            known = check.shorten(classes)
+            raise BagDataError(f"y holds {check.shorten(strange)}; the model was fitted with the classes {known}.")
+        return truth
+
     def _columns(self, positive: NDArray[np.float64]) -> NDArray[np.float64]:
         return positive if self._several() else np.column_stack([1.0 - positive, positive])
 
@@ -179,13 +197,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         if not reset:
             check_is_fitted(self, "posterior_")
         bags = as_bags(X)
-        names = bags.feature_names
-        probe = np.empty((1, bags.n_features)) if names is None else pd.DataFrame(columns=list(names))
-        try:
-            validate_data(self, probe, reset=reset, skip_check_array=True)
-        except ValueError as error:
-            raise BagDataError(str(error)) from None
-        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, names)
+        check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
+        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
         return bags
 
 
@@ -193,18 +206,11 @@ def check_iterations(max_iter: Any, tol: Any) -> None:
     """max_iter is None (until converged) or a whole number; tol is a non-negative number."""
     if max_iter is not None:
         check.check_count("max_iter", max_iter)
-    if not isinstance(tol, numbers.Real):
-        raise BagDataError(f"tol={tol!r}: expected a non-negative number.")
     check.check_positive("tol", tol, zero=True)
 
 
-def _aligned_truth(y: Any, bags: Any) -> NDArray[Any]:
-    if isinstance(y, dict) or (isinstance(bags, Bags) and isinstance(y, pd.Series | pd.DataFrame)):
-        return as_bags(bags).align(y)
-    return np.asarray(y)
-
-
-def _device(name: Any) -> torch.device:
+def check_device(name: Any) -> torch.device:
+    """A device that this machine has."""
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:

@@ -6,9 +6,10 @@ from typing import Any, Self
 import torch
 
 from bagwise._validation import check_option
+from bagwise.bag_models.counts import CountEvidence
 from bagwise.exceptions import BagDataError, ConvergenceWarning
 from bagwise.inference.chunks import in_memory
-from bagwise.inference.loop import Callback, iterate
+from bagwise.inference.loop import Callback, Watch, iterate
 from bagwise.inference.mean_field import MeanField
 from bagwise.models.base import BagClassifier, ModelCard, check_iterations
 
@@ -93,16 +94,16 @@ class MILGPProbit(BagClassifier):
                 "drop them with bags.with_known(None)."
             )
         features = self._make_features(checked)
-        evidence = torch.as_tensor(labels.values, dtype=features.shift.dtype, device=features.shift.device)
-        state = MeanField(in_memory(features, checked, evidence), evidence)
+        evidence = CountEvidence(labels.values, checked.sizes)
+        observed = torch.as_tensor(evidence.observed(), device=features.device)
+        state = MeanField(in_memory(features, checked, evidence), observed)
         trace = iterate(
             state.lbfgs_step if self.max_iter is None else state.fixed_point_step,
             name="bound",
             max_iter=_CAP if self.max_iter is None else self.max_iter,
             tol=self.tol,
-            label=type(self).__name__,
-            verbose=self.verbose,
-            callback=self.callback,
+            watch=Watch(type(self).__name__, self.verbose, self.callback),
+            open_end=self.max_iter is None,
         )
         if self.max_iter is None and not trace.converged and not trace.interrupted:
             warnings.warn(

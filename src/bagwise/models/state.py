@@ -12,11 +12,12 @@ from bagwise import kernels
 from bagwise.exceptions import ModelFileError
 from bagwise.features import Features
 from bagwise.inference.loop import Trace
+from bagwise.linalg import DEFAULT_JITTER
 from bagwise.posterior import GaussianPosterior
 
 Tensors = dict[str, Tensor]
 
-_NOT_SAVED = ("callback",)  # a function of the session that fitted the model
+_NOT_SAVED = ("callback", "device")  # a function of the session that fitted the model; where it is loaded decides
 
 
 def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
@@ -57,7 +58,10 @@ def unpack(cls: type, description: dict[str, Any], tensors: Tensors, device: tor
         )
         _unpack_fitted(model, description["fitted"])
         _check_shapes(model)
-    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError) as error:
+        _check_values(model)
+    except ModelFileError:
+        raise
+    except Exception as error:  # a damaged description can go wrong in any way
         raise ModelFileError(f"the model file is incomplete or damaged ({error!r}).") from error
     return model
 
@@ -77,8 +81,20 @@ def _pack_setting(name: str, value: Any, tensors: Tensors) -> Any:
     if isinstance(value, kernels.Kernel):
         tensors.update({f"{name}.{key}": part for key, part in kernels.parameters(value).items()})
         return {"kernel": kernels.describe(value)}
-    tensors[name] = torch.as_tensor(np.asarray(value))
+    tensors[name] = _as_tensor(name, value)
     return {"tensor": name}
+
+
+def _as_tensor(name: str, value: Any) -> Tensor:
+    """A setting that is an array (of any kind that ``fit`` takes)."""
+    if hasattr(value, "toarray"):
+        value = value.toarray()
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    try:
+        return torch.tensor(np.asarray(value))
+    except TypeError as error:
+        raise ModelFileError(f"the setting {name.removeprefix('parameter.')} cannot be saved ({error}).") from error
 
 
 def _unpack_setting(name: str, value: Any, tensors: Tensors) -> Any:
@@ -113,8 +129,9 @@ def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
 
 def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
     inducing = tensors["features.inducing"]
+    kernel = kernels.rebuild(description["kernel"], _below("kernel", tensors), inducing.dtype)
     return Features(
-        kernel=kernels.rebuild(description["kernel"], _below("kernel", tensors), inducing.dtype),
+        kernel=kernels.check_fits(kernel, inducing.shape[1]),
         inducing=inducing,
         lower=tensors["features.lower"],
         shift=tensors["features.shift"],
@@ -160,16 +177,40 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
 
 def _check_shapes(model: Any) -> None:
     """The parts of a file must fit together, or answers would be nonsense."""
-    features, posterior = model.features_, model.posterior_
+    features, posterior, names = model.features_, model.posterior_, getattr(model, "feature_names_in_", None)
     R, K = posterior.mean.shape
+    D = model.n_features_in_
     fits = (
         features.n_columns == R
-        and features.inducing.shape[1] == len(features.shift) == len(features.scale) == model.n_features_in_
+        and features.inducing.shape == (features.n_inducing, D)
+        and features.shift.shape == features.scale.shape == (D,)
         and features.lower.shape == (features.n_inducing, features.n_inducing)
         and posterior.factors.shape[1:] == (R, R)
         and posterior.factor_of.shape == (K,)
-        and int(posterior.factor_of.max()) < len(posterior.factors)
+        and 0 <= int(posterior.factor_of.min()) <= int(posterior.factor_of.max()) < len(posterior.factors)
         and len(model.label_names_ or ("",)) == K
+        and (names is None or len(names) == D)
     )
     if not fits:
         raise ModelFileError("the parts of the model file do not fit together; it is damaged.")
+
+
+def _check_values(model: Any) -> None:
+    """Numbers of the right kind, all finite, factors that can be divided by, two classes."""
+    features, posterior = model.features_, model.posterior_
+    classes = model.classes_[0] if model.label_names_ is not None else model.classes_
+    doubles = (features.shift, features.scale, posterior.mean, posterior.factors)
+    numbers = (features.inducing, features.lower, *doubles)
+    sound = (
+        features.inducing.dtype == features.lower.dtype in DEFAULT_JITTER
+        and all(part.dtype == torch.float64 for part in doubles)
+        and all(bool(torch.isfinite(part).all()) for part in numbers)
+        and bool((features.scale > 0).all())
+        and bool((features.lower.diagonal() > 0).all())
+        and bool((posterior.factors.diagonal(dim1=-2, dim2=-1) > 0).all())
+        and features.bias >= 0
+        and model.seed_ >= 0
+        and classes.shape == (2,)
+    )
+    if not sound:
+        raise ModelFileError("the model file holds values that no model has; it is damaged.")

@@ -1,0 +1,1 @@
+"""Speed and quality, measured: ``python -m benchmarks`` runs everything, each file also runs alone."""

@@ -1,0 +1,116 @@
+"""Learning by the gradient of a log evidence: L-BFGS over blocks of parameters with Gaussian priors.
+
+An objective that cannot be evaluated (an inference that fails, a matrix that cannot be factored) makes that point very
+bad instead of ending the search; the best point that could be evaluated is what remains in the end.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from bagwise.exceptions import NumericalError
+from bagwise.inference.loop import Trace, Watch, progress
+
+Vector = NDArray[np.float64]
+
+_NAME = "log evidence + log prior"
+_REFUSED = 1e6  # added to the worst value seen where the objective fails
+
+
+class Block(Protocol):
+    """Parameters as a vector, with a Gaussian prior (infinite spread: none)."""
+
+    centre: Vector
+    spread: Vector
+
+    def get(self) -> Vector:
+        """The current values."""
+
+    def set(self, vector: Vector) -> None:
+        """Put values in place."""
+
+    def gradient(self) -> Vector:
+        """What ``backward`` left."""
+
+    def clear(self) -> None:
+        """Forget the gradient."""
+
+
+class EvidenceSearch:
+    """Maximise ``objective() + log prior`` over the blocks; ``objective`` returns a differentiable scalar."""
+
+    def __init__(self, blocks: Sequence[Block], objective: Callable[[], Tensor]) -> None:
+        self._blocks = [block for block in blocks if len(block.get())]
+        self._objective = objective
+        self._cuts = np.cumsum([len(block.get()) for block in self._blocks])[:-1]
+        self._centre = np.concatenate([block.centre for block in self._blocks])
+        self._spread = np.concatenate([block.spread for block in self._blocks])
+        self._best, self._best_at, self._worst = -math.inf, self._get(), 0.0
+        self._course: list[float] = []
+        self._advance: Callable[[float], None] = lambda value: None
+
+    def run(self, n_restarts: int, max_iter: int, random: np.random.RandomState, watch: Watch) -> Trace:
+        """Search from the current values and from further draws of the prior; leaves the best in place.
+
+        The trace holds the best value after every evaluation. Ctrl-C ends the search with the best point so far.
+        """
+        start, converged, interrupted = self._get(), False, False
+        options = {"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-3}
+        with progress(watch, None, _NAME) as self._advance:
+            try:
+                for restart in range(n_restarts):
+                    point = start if restart == 0 else self._drawn(start, random)
+                    before = self._best
+                    found = minimize(self._evaluate, point, jac=True, method="L-BFGS-B", options=options)
+                    converged = bool(found.success) if self._best > before else converged
+            except KeyboardInterrupt:
+                interrupted = True
+        self._set(self._best_at)
+        course = np.array(self._course)
+        return Trace(_NAME, course, np.zeros_like(course), converged and math.isfinite(self._best), interrupted)
+
+    def _drawn(self, start: Vector, random: np.random.RandomState) -> Vector:
+        proper = np.isfinite(self._spread)
+        drawn = self._centre + np.where(proper, self._spread, 0.0) * random.standard_normal(len(start))
+        return np.where(proper, drawn, start)
+
+    def _evaluate(self, vector: Vector) -> tuple[float, Vector]:
+        self._set(vector)
+        for block in self._blocks:
+            block.clear()
+        try:
+            value, gradient = self._posterior(vector)
+        except NumericalError:
+            value, gradient = -math.inf, np.zeros_like(vector)
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            self._record()
+            return self._worst + _REFUSED, np.zeros_like(vector)
+        self._worst = max(self._worst, -value)
+        if value > self._best:
+            self._best, self._best_at = value, vector.copy()
+        self._record()
+        return -value, -gradient
+
+    def _record(self) -> None:
+        self._course.append(self._best)
+        self._advance(self._best)
+
+    def _posterior(self, vector: Vector) -> tuple[float, Vector]:
+        evidence = self._objective()
+        torch.autograd.backward(evidence)
+        away = (vector - self._centre) / self._spread
+        gradient = np.concatenate([block.gradient() for block in self._blocks])
+        return float(evidence.detach()) - 0.5 * float(away @ away), gradient - away / self._spread
+
+    def _get(self) -> Vector:
+        return np.concatenate([block.get() for block in self._blocks])
+
+    def _set(self, vector: Vector) -> None:
+        for block, part in zip(self._blocks, np.split(vector, self._cuts), strict=True):
+            block.set(part)

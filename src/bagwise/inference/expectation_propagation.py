@@ -1,0 +1,202 @@
+"""Expectation propagation with one Gaussian message per instance (theory section 4).
+
+Every bag sends each of its instances a message exp(−τ f²/2 + ν f); the Gaussian process answers with the marginal of f
+under all other messages. With d = 1 + τκ, τ̃ = τ/d, ν̃ = ν/d the process is q(v) ∝ N(v; 0, I) Π exp(−τ̃ (φᵀv)²/2 + ν̃ φᵀv):
+
+    A = I + Φᵀ diag(τ̃) Φ,   mean = A⁻¹ Φᵀ ν̃                                                    additive over bags
+
+Negative τ are right and frequent (an instance believed negative inside a positive bag) and are kept; what must hold is
+d > 0, a positive cavity variance, and A positive definite, and a step that would break one of them is shortened.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bagwise.exceptions import NumericalError
+from bagwise.inference.chunks import Chunk, Chunks, Sums
+from bagwise.inference.loop import Report
+from bagwise.linalg import cholesky, logdet, whiten
+from bagwise.posterior import GaussianPosterior
+
+DAMPING = (0.5, 0.2, 0.1, 0.03)
+_PATIENCE = 10  # sweeps without a smaller residual before the damping grows
+_SHORTENINGS = 30
+_LEAST = 1e-6  # what 1 + vc·g2 and d must exceed
+_NORM = 8  # Σ|x|⁸ adds over chunks, and its root lies within N^(1/8) of the largest |x|
+
+
+class Sites(NamedTuple):
+    """What EP remembers per instance, all (n, K): the messages, where they were, and where they want to go."""
+
+    tau: Tensor
+    nu: Tensor
+    start: tuple[Tensor, Tensor]
+    goal: tuple[Tensor, Tensor]
+
+
+class Belief(NamedTuple):
+    """What everyone knows: q(v) as mean (R, K) and inverse Cholesky factors C⁻¹ (K, R, R) of its precisions."""
+
+    mean: Tensor
+    inverse: Tensor
+
+
+class Cavity(NamedTuple):
+    """Mean and variance of f without the instance's own message, (4.1); ``sound`` where they exist."""
+
+    mean: Tensor
+    variance: Tensor
+    sound: Tensor
+
+
+def cavity(phi: Tensor, kappa: Tensor, tau: Tensor, nu: Tensor, belief: Belief) -> Cavity:
+    """(4.1) with 1/ρ = w/(1 − τ̃w), which stays finite where an instance has no weight w = φᵀA⁻¹φ at all."""
+    d = 1.0 + tau * kappa[:, None]
+    weight = torch.stack([(phi @ inverse.mT.to(phi.dtype)).square().sum(1) for inverse in belief.inverse], dim=1)
+    remaining = 1.0 - tau / d * weight
+    sound = remaining > 0
+    safe = torch.where(sound, remaining, torch.ones_like(remaining))
+    centre = phi @ belief.mean.to(phi.dtype)
+    return Cavity((centre - nu / d * weight) / safe, weight / safe + kappa[:, None], sound)
+
+
+def local_evidence(kappa: Tensor, tau: Tensor, nu: Tensor, without: Cavity) -> Tensor:
+    """The terms of (4.4) that belong to single instances, (n, K)."""
+    d = 1.0 + tau * kappa[:, None]
+    m, v = without.mean, without.variance
+    own = -0.5 * torch.log(d) + kappa[:, None] * nu.square() / (2.0 * d)
+    e = 1.0 + tau * v
+    return own - (-0.5 * torch.log(e) + (v * nu.square() + 2.0 * m * nu - tau * m.square()) / (2.0 * e))
+
+
+def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sums, Sites]:
+    """New messages by matching moments, (4.2)–(4.3), and the evidence (4.4) of the old ones."""
+    design = chunk.design
+    if sites is None:
+        zeros = torch.zeros(len(design.phi), belief.mean.shape[1], dtype=design.phi.dtype, device=design.phi.device)
+        sites = Sites(zeros, zeros, (zeros, zeros), (zeros, zeros))
+    without = cavity(design.phi, design.kappa, sites.tau, sites.nu, belief)
+    log_z, goal = _matched(chunk, sites, without)
+    moved = sum((new - old).abs().pow(_NORM).sum() for new, old in zip(goal, sites[:2], strict=True))
+    sums = {
+        "log_z": log_z.sum(0) + local_evidence(design.kappa, sites.tau, sites.nu, without).sum(0),
+        "moved": torch.as_tensor(moved),
+    }
+    return sums, Sites(sites.tau, sites.nu, (sites.tau, sites.nu), goal)
+
+
+def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    s = torch.sqrt(1.0 + without.variance)
+    z = without.mean / s
+    log_z, g = chunk.evidence.terms(z, chunk.design.segments)
+    g1, g2 = g / s, -(z * g + g.square()) / s.square()
+    shrink = 1.0 + without.variance * g2
+    usable = without.sound & (shrink > _LEAST)
+    shrink = torch.where(usable, shrink, torch.ones_like(shrink))
+    tau, nu = -g2 / shrink, (g1 - g2 * without.mean) / shrink
+    return log_z, (torch.where(usable, tau, sites.tau), torch.where(usable, nu, sites.nu))
+
+
+def move_step(chunk: Chunk, sites: Sites, length: float) -> tuple[Sums, Sites]:
+    """Go a part of the way from the start to the goal, and say what the messages then add to A and its shift."""
+    phi, kappa = chunk.design.phi, chunk.design.kappa[:, None]
+    (tau, nu), goal = sites.start, sites.goal
+    lengths = torch.full_like(tau, length)
+    for _ in range(_SHORTENINGS):
+        broken = 1.0 + (tau + lengths * (goal[0] - tau)) * kappa <= _LEAST
+        if not bool(broken.any()):
+            break
+        lengths = torch.where(broken, 0.5 * lengths, lengths)
+    tau, nu = tau + lengths * (goal[0] - tau), nu + lengths * (goal[1] - nu)
+    d = 1.0 + tau * kappa
+    precision = torch.stack([phi.T @ (weights[:, None] * phi) for weights in (tau / d).T])
+    return {"precision": precision, "shift": phi.T @ (nu / d)}, sites._replace(tau=tau, nu=nu)
+
+
+class ExpectationPropagation:
+    """The state of the iteration; the messages stay with their chunks."""
+
+    def __init__(self, chunks: Chunks, n_columns: int, n_labels: int, device: torch.device) -> None:
+        self._chunks = chunks
+        eye = torch.eye(n_columns, dtype=torch.float64, device=device).expand(n_labels, -1, -1)
+        self._factors = eye
+        self._belief = Belief(torch.zeros(n_columns, n_labels, dtype=torch.float64, device=device), eye)
+        self._shift = torch.zeros_like(self._belief.mean)
+        self._residuals: list[float] = []
+        self._damping = 0
+        self.log_evidence = torch.zeros(n_labels, dtype=torch.float64, device=device)
+
+    def step(self) -> Report:
+        """One parallel sweep over all messages."""
+        residual = self._propose()
+        self._adapt(residual)
+        self._move(DAMPING[self._damping])
+        return Report(float(self.log_evidence.sum()), residual)
+
+    def finish(self) -> None:
+        """Bring ``log_evidence`` up to the last messages."""
+        self._propose()
+
+    def resume(self) -> None:
+        """Start from the messages that the chunks remember."""
+        self._move(0.0)
+
+    def posterior(self) -> GaussianPosterior:
+        """q(v) under the current messages."""
+        return GaussianPosterior(self._belief.mean, self._factors, torch.arange(len(self._factors)))
+
+    def _propose(self) -> float:
+        sums = self._chunks.sweep(propose_step, self._belief)
+        bulk = -0.5 * logdet(self._factors) + 0.5 * (self._shift * self._belief.mean).sum(0)
+        self.log_evidence = sums["log_z"] + bulk
+        return float(sums["moved"].pow(1.0 / _NORM))
+
+    def _adapt(self, residual: float) -> None:
+        """Damp more when the residual has not fallen for a while."""
+        self._residuals.append(residual)
+        recent, before = self._residuals[-_PATIENCE:], self._residuals[:-_PATIENCE]
+        if before and min(recent) >= min(before) and self._damping < len(DAMPING) - 1:
+            self._damping += 1
+            self._residuals = [residual]
+
+    def _move(self, length: float) -> None:
+        for _ in range(_SHORTENINGS):
+            sums = self._chunks.sweep(move_step, length)
+            try:
+                self._update(sums)
+            except NumericalError:
+                length *= 0.5
+            else:
+                return
+        raise NumericalError("expectation propagation found no step that keeps the precision positive definite.")
+
+    def _update(self, sums: Sums) -> None:
+        eye = torch.eye(len(self._shift), dtype=torch.float64, device=self._shift.device)
+        factors = torch.stack([cholesky(eye + part, what="precision", attempts=1).lower for part in sums["precision"]])
+        inverse = whiten(factors, eye.expand_as(factors))
+        mean = torch.stack([inv.T @ (inv @ shift) for inv, shift in zip(inverse, sums["shift"].T, strict=True)], dim=1)
+        self._factors, self._shift, self._belief = factors, sums["shift"], Belief(mean, inverse)
+
+
+def evidence_at_sites(chunk: Chunk, tau: Tensor, nu: Tensor) -> Tensor:
+    """(4.4) as a function of the features alone, (K,): its gradient at fixed messages is the total derivative.
+
+    log Z_b enters through its value and its gradient G, so the count programme is never differentiated.
+    """
+    phi, kappa = chunk.design.phi, chunk.design.kappa
+    d = 1.0 + tau * kappa[:, None]
+    eye = torch.eye(phi.shape[1], dtype=phi.dtype, device=phi.device)
+    factors = torch.stack([cholesky(eye + phi.T @ (w[:, None] * phi), attempts=1).lower for w in (tau / d).T])
+    inverse = whiten(factors, eye.expand_as(factors))
+    shift = phi.T @ (nu / d)
+    half = torch.einsum("krs,sk->rk", inverse, shift)
+    mean = torch.einsum("krs,rk->sk", inverse, half)
+    without = cavity(phi, kappa, tau, nu, Belief(mean, inverse))
+    z = without.mean / torch.sqrt(1.0 + without.variance)
+    with torch.no_grad():
+        log_z, g = chunk.evidence.terms(z.detach(), chunk.design.segments)
+    tangent = (g * (z - z.detach())).sum(0)
+    own = local_evidence(kappa, tau, nu, without).sum(0)
+    return log_z.sum(0) + tangent + own - 0.5 * logdet(factors) + 0.5 * half.square().sum(0)

@@ -1,0 +1,155 @@
+"""Learning the kernel from bag evidence by the log evidence of expectation propagation (theory section 1.8).
+
+The mean-field bound charges for every instance as if it had been observed and drives the kernel to zero; EP's evidence
+does not. At converged messages its total derivative in the kernel is the partial one (section 4), so one inference and
+one backward pass through the features give value and gradient. Messages are kept from one kernel to the next.
+"""
+
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bagwise import kernels
+from bagwise.bag_models.counts import CountEvidence
+from bagwise.bags import Bags
+from bagwise.exceptions import NumericalError
+from bagwise.features import Design, Features, assemble
+from bagwise.inference.chunks import Chunk, InMemory
+from bagwise.inference.evidence_search import Block, EvidenceSearch
+from bagwise.inference.expectation_propagation import ExpectationPropagation, evidence_at_sites
+from bagwise.inference.loop import Trace, Watch, iterate
+from bagwise.kernel_parameters import KernelParameters
+from bagwise.linalg import cholesky, whiten
+from bagwise.special import Segments
+
+LEARNING_ROWS = 3000  # instances to learn from; more bags than that add time and little else
+_ITERATIONS = 50
+_SWEEPS, _TOLERANCE = 150, 1e-5
+
+
+class TensorBlock:
+    """A tensor that is learned as it is, without a prior."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor.requires_grad_()
+        self.centre, self.spread = np.zeros(tensor.numel()), np.full(tensor.numel(), np.inf)
+
+    def get(self) -> NDArray[np.float64]:
+        """The current values."""
+        return self._tensor.detach().cpu().double().numpy().ravel().copy()
+
+    def set(self, vector: NDArray[np.float64]) -> None:
+        """Put values in place."""
+        with torch.no_grad():
+            self._tensor.copy_(torch.as_tensor(vector).reshape(self._tensor.shape))
+
+    def gradient(self) -> NDArray[np.float64]:
+        """What ``backward`` left."""
+        found = self._tensor.grad
+        return np.zeros(self._tensor.numel()) if found is None else found.cpu().double().numpy().ravel()
+
+    def clear(self) -> None:
+        """Forget the gradient."""
+        self._tensor.grad = None
+
+
+class LearningSettings(NamedTuple):
+    """How to search."""
+
+    n_restarts: int
+    learn_inducing: bool
+    random: np.random.RandomState
+
+
+class Learned(NamedTuple):
+    """Features with their new kernel, and how the search for it went."""
+
+    features: Features
+    trace: Trace
+
+
+def learn_features(
+    features: Features, bags: Bags, evidence: CountEvidence, settings: LearningSettings, watch: Watch
+) -> Learned:
+    """Find kernel parameters (and inducing inputs) of high evidence, on a subset of the bags where there are many."""
+    chosen = _subset(bags, evidence, settings.random)
+    kernel, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
+    objective = _Objective(kernel, inducing, features, bags[chosen], evidence.of_bags(chosen))
+    blocks: list[Block] = [KernelParameters(kernel, inducing.shape[1])]
+    if settings.learn_inducing:
+        blocks.append(TensorBlock(inducing))
+    trace = EvidenceSearch(blocks, objective).run(settings.n_restarts, _ITERATIONS, settings.random, watch)
+    made = assemble(
+        kernel,
+        inducing.detach(),
+        features.shift,
+        features.scale,
+        bias=features.bias,
+        jitter=features.jitter,
+        origin=features.origin,
+    )
+    return Learned(made, trace)
+
+
+class _Objective:
+    """The log evidence as a differentiable function of the kernel it was given."""
+
+    def __init__(self, kernel: Any, inducing: Tensor, features: Features, bags: Bags, evidence: CountEvidence) -> None:
+        self._kernel, self._inducing, self._features = kernel, inducing, features
+        self._x = features.standardised(bags.X)
+        self._segments = Segments(torch.from_numpy(bags.offsets.copy()).to(features.device))
+        self._evidence = evidence.chunk(slice(0, len(bags)), features.dtype, features.device)
+        self._bounded = evidence.bounded()
+        self._remembered: list[Any] = [None]
+
+    def __call__(self) -> Tensor:
+        design = self._design()
+        fixed = Design(design.phi.detach(), design.kappa.detach(), self._segments)
+        with torch.no_grad():
+            sites = self._converged(Chunk(fixed, self._evidence))
+        return evidence_at_sites(Chunk(design, self._evidence), sites.tau, sites.nu).sum()
+
+    def _design(self) -> Design:
+        factor = cholesky(
+            kernels.gram(self._kernel, self._inducing), self._features.jitter, "kernel matrix", attempts=3
+        )
+        phi = whiten(factor.lower, kernels.cross(self._kernel, self._inducing, self._x)).T
+        kappa = (kernels.diagonal(self._kernel, self._x) - phi.square().sum(1)).clamp(min=0.0)
+        if self._features.bias > 0:
+            phi = torch.cat([phi, torch.full_like(phi[:, :1], self._features.bias)], dim=1)
+        return Design(phi, kappa, self._segments)
+
+    def _converged(self, chunk: Chunk) -> Any:
+        """Messages at the current kernel, from the last ones or, should that fail, from nothing."""
+        for start in (self._remembered, [None]):
+            chunks = InMemory([chunk], start)
+            if self._settle(chunks, chunk, resume=start[0] is not None):
+                self._remembered = chunks.remembered
+                return chunks.remembered[0]
+        raise NumericalError("expectation propagation does not settle at this kernel.")
+
+    def _settle(self, chunks: InMemory, chunk: Chunk, *, resume: bool) -> bool:
+        try:
+            engine = ExpectationPropagation(
+                chunks, chunk.design.phi.shape[1], chunk.evidence.labels.shape[1], chunk.design.phi.device
+            )
+            if resume:
+                engine.resume()
+            trace = iterate(engine.step, name="log evidence", max_iter=_SWEEPS, tol=_TOLERANCE)
+            return trace.converged and (not self._bounded or float(engine.log_evidence.max()) <= 0.0)
+        except NumericalError:
+            return False
+
+
+def _subset(bags: Bags, evidence: CountEvidence, random: np.random.RandomState) -> NDArray[np.int64]:
+    """Bags that say something, a random part of them where they hold too many instances."""
+    speaking = np.flatnonzero(evidence.observed().any(axis=1))
+    if bags.sizes[speaking].sum() <= LEARNING_ROWS:
+        return speaking
+    order = random.permutation(speaking)
+    enough = max(1, int(np.searchsorted(np.cumsum(bags.sizes[order]), LEARNING_ROWS)))
+    return np.sort(order[:enough])

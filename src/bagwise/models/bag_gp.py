@@ -1,0 +1,235 @@
+"""BagGP: a probit Gaussian process that takes any evidence about counts and learns its kernel from it."""
+
+import warnings
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bagwise import _validation as check
+from bagwise import kernels
+from bagwise.bag_models.counts import CountEvidence
+from bagwise.bags import Bags
+from bagwise.exceptions import ConvergenceWarning, NumericalError
+from bagwise.features import Features
+from bagwise.inference.chunks import in_memory
+from bagwise.inference.expectation_propagation import ExpectationPropagation
+from bagwise.inference.learning import LearningSettings, learn_features
+from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.inference.mean_field import MeanField
+from bagwise.kernel_parameters import VARIANCE_CENTRE
+from bagwise.models.base import BagClassifier, ModelCard, check_iterations
+from bagwise.models.count_input import read_counts
+from bagwise.posterior import GaussianPosterior
+
+KINDS = ("label", "fraction", "count")
+INFERENCES = ("auto", "ep", "vi")
+_LARGEST_EP = 50_000  # instances × label columns above which "auto" prefers the cheaper mean field
+_CAP = {"ep": 500, "vi": 2000}
+_TOLERANCE = {"ep": 1e-4, "vi": 1e-6}
+
+
+class _Result(NamedTuple):
+    posterior: GaussianPosterior
+    trace: Trace
+    log_evidence: torch.Tensor
+
+
+class BagGP(BagClassifier):
+    """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
+
+    Each bag may say a label (is there a positive among you?), a fraction of positives, a range for their number, or
+    nothing; some instances may be known one by one (``bags.with_known``). The kernel and the mean are learned from
+    that evidence alone.
+
+    Parameters
+    ----------
+    evidence : what ``y`` holds: "label" (two class values), "fraction" (numbers in [0, 1]) or "count" (shape (B, 2):
+        lowest and highest number of positives). ``fit`` also takes an ``Evidence``, where kinds mix bag by bag
+    confidence : of fractions, a number or one per bag: the weight of as many counted instances
+    label_noise : probability that a bag's label is wrong
+    inference : "ep" (expectation propagation), "vi" (mean field) or "auto": "vi" where the evidence pins counts down
+        (a range that excludes both too few and too many, a fraction with more confidence than the bag has instances),
+        because messages to single instances cannot carry that, or where there are more than 50,000 instances times
+        labels; "ep" otherwise. ``inference_`` is what was used
+    learn : learn the kernel's parameters by the gradient of EP's evidence; False keeps everything as given
+    ard : one lengthscale per feature
+    learn_inducing : learn the inducing inputs too
+    n_restarts : searches for the kernel, the first from its given values, others from draws of the priors
+    n_inducing, bias, kernel, lengthscale, inducing, standardize, jitter, device, dtype, random_state, verbose,
+    callback : as in ``MILGPProbit``; bias is 5, and a kernel given by name has a variance, which is learned (8 to begin
+        with; 1 with ``learn=False``)
+    max_iter, tol : limits of the inference; None for its own (EP: 500 sweeps, change of a message at most 1e-4)
+
+    Attributes
+    ----------
+    inference_ : the inference that was used
+    kernel_ : the kernel, learned or given; ``mean_`` the posterior mean of the constant; ``relevance_`` shares of the
+        features in the squared inverse lengthscales
+    log_evidence_ : EP's log evidence, or the bound (1.8) of the mean field
+    learning_trace_ : the best log evidence plus log prior after every evaluation of the search
+    features_, posterior_, trace_, n_iter_, classes_ … : as in ``MILGPProbit``
+    """
+
+    card = ModelCard("bag-gp", ("label", "fraction", "count", "known"), "bagwise")
+
+    def __init__(
+        self,
+        evidence: str = "label",
+        confidence: Any = 1000.0,
+        label_noise: float = 0.0,
+        inference: str = "auto",
+        learn: bool = True,
+        ard: bool = False,
+        n_restarts: int = 1,
+        n_inducing: int | None = 100,
+        *,
+        learn_inducing: bool = False,
+        bias: float = 5.0,
+        kernel: Any = "rbf",
+        lengthscale: float | None = None,
+        inducing: Any = "kmeans++",
+        standardize: bool = True,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        jitter: float | None = None,
+        device: str = "cpu",
+        dtype: str = "float64",
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.evidence = evidence
+        self.confidence = confidence
+        self.label_noise = label_noise
+        self.inference = inference
+        self.learn = learn
+        self.ard = ard
+        self.n_restarts = n_restarts
+        self.n_inducing = n_inducing
+        self.learn_inducing = learn_inducing
+        self.bias = bias
+        self.kernel = kernel
+        self.lengthscale = lengthscale
+        self.inducing = inducing
+        self.standardize = standardize
+        self.max_iter = max_iter
+        self.tol = tol
+        self.jitter = jitter
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, bags: Any, y: Any) -> Self:
+        """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is."""
+        self._check_settings()
+        checked = self._check_bags(bags, reset=True)
+        counts = read_counts(y, checked, bags, self.evidence, self.confidence, self.label_noise)
+        self._remember(counts.classes, counts.names)
+        features = self._learned(self._make_features(checked, self._start_kernel(checked)), checked, counts.evidence)
+        self.inference_ = self._choice(counts.tight, checked, counts.evidence)
+        result = self._inferred(features, checked, counts.evidence)
+        self._finish(features, *result)
+        return self
+
+    @property
+    def kernel_(self) -> Any:
+        """The gpytorch kernel, in units of standardised features."""
+        return self.features_.kernel
+
+    @property
+    def relevance_(self) -> NDArray[np.float64] | None:
+        """Share of every feature in the squared inverse lengthscales; None for kernels without."""
+        return kernels.relevance(self.features_.kernel, self.n_features_in_)
+
+    # ------------------------------------------------------------ steps of fit
+
+    def _check_settings(self) -> None:
+        check.check_option("evidence", self.evidence, KINDS)
+        check.check_option("inference", self.inference, INFERENCES)
+        for name in ("learn", "ard", "learn_inducing"):
+            check.check_flag(name, getattr(self, name))
+        check.check_count("n_restarts", self.n_restarts)
+        check.check_below("label_noise", self.label_noise, 0.5)
+        check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
+
+    def _start_kernel(self, bags: Bags) -> Any:
+        if not self.learn and not self.ard:
+            return self.kernel
+        variance = VARIANCE_CENTRE if self.learn else 1.0
+        return kernels.trainable_kernel(self.kernel, bags.n_features, self.lengthscale, variance, self.ard)
+
+    def _learned(self, features: Features, bags: Bags, evidence: CountEvidence) -> Features:
+        self.learning_trace_ = None
+        if not self.learn or not evidence.observed().any():
+            return features
+        settings = LearningSettings(self.n_restarts, self.learn_inducing, np.random.RandomState(self.seed_))
+        watch = Watch("learning the kernel", self.verbose)
+        learned = learn_features(features, bags, evidence, settings, watch)
+        self.learning_trace_ = learned.trace
+        if not learned.trace.converged and not learned.trace.interrupted:
+            warnings.warn(
+                f"the search for the kernel stopped after {len(learned.trace)} evaluations before it settled; the best "
+                "kernel found is kept. More restarts (n_restarts) or a kernel with fewer parameters may help.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return learned.features
+
+    def _choice(self, tight: bool, bags: Bags, evidence: CountEvidence) -> str:
+        if self.inference != "auto":
+            return self.inference
+        large = bags.n_instances * evidence.labels.shape[1] > _LARGEST_EP
+        return "vi" if tight or large else "ep"
+
+    def _inferred(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
+        if self.inference_ == "ep":
+            try:
+                return self._by_ep(features, bags, evidence)
+            except NumericalError as error:
+                warnings.warn(
+                    f"expectation propagation failed ({error}); the mean-field answer is given instead "
+                    "(inference_ is 'vi').",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+                self.inference_ = "vi"
+        return self._by_vi(features, bags, evidence)
+
+    def _by_ep(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
+        n_labels = evidence.labels.shape[1]
+        state = ExpectationPropagation(
+            in_memory(features, bags, evidence), features.n_columns, n_labels, features.device
+        )
+        trace = iterate(state.step, name="log evidence", **self._limits("ep"))
+        if trace.interrupted:
+            return _Result(state.posterior(), trace, state.log_evidence)
+        state.finish()
+        if not trace.converged:
+            raise NumericalError(f"its messages still moved by {trace.residuals[-1]:.1e} after {len(trace)} sweeps")
+        if evidence.bounded() and float(state.log_evidence.max()) > 0.0:
+            raise NumericalError("it claims evidence with a probability above one")
+        return _Result(state.posterior(), trace, state.log_evidence)
+
+    def _by_vi(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
+        observed = torch.as_tensor(evidence.observed(), device=features.device)
+        state = MeanField(in_memory(features, bags, evidence, integrated=True), observed)
+        trace = iterate(state.lbfgs_step, name="bound", **self._limits("vi"))
+        if not trace.converged and not trace.interrupted:
+            warnings.warn(
+                f"the bound had not settled after {len(trace)} iterations (gradient {trace.residuals[-1]:.1e}).",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return _Result(state.posterior(), trace, state.bound())
+
+    def _limits(self, engine: str) -> dict[str, Any]:
+        return {
+            "max_iter": _CAP[engine] if self.max_iter is None else self.max_iter,
+            "tol": _TOLERANCE[engine] if self.tol is None else self.tol,
+            "watch": Watch(type(self).__name__, self.verbose, self.callback),
+            "open_end": self.max_iter is None,
+        }

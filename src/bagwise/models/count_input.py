@@ -1,0 +1,122 @@
+"""y in, count evidence out: what ``BagGP`` makes of labels, fractions, ranges, mixtures and known instances."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bagwise.bag_models.counts import CountEvidence, possible_entries
+from bagwise.bags import Bags
+from bagwise.evidence import label_array, read_labels
+from bagwise.evidence_counts import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
+from bagwise.exceptions import BagDataError
+
+
+class CountInput(NamedTuple):
+    """Evidence ready for inference, and how to name its answers."""
+
+    evidence: CountEvidence
+    classes: NDArray[Any]
+    names: tuple[str, ...] | None
+    tight: bool  # some bag's number of positives is pinned down from both sides
+
+
+def read_counts(y: Any, bags: Bags, given: Any, kind: str, confidence: Any, label_noise: float) -> CountInput:
+    """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself."""
+    if isinstance(y, list) and y and all(isinstance(entry, Evidence) for entry in y):
+        y = Evidence.concat(y)
+    if isinstance(y, Evidence) or kind != "label":
+        statement = y if isinstance(y, Evidence) else _statement(y, bags, given, kind, confidence)
+        return _one_column(statement, bags, label_noise, np.array([0, 1]))
+    labels = read_labels(y, bags, keyed=isinstance(given, Bags), may_be_empty=isinstance(given, Bags | list | tuple))
+    if labels.names is None:
+        return _one_column(label(labels.values[:, 0]), bags, label_noise, labels.classes)
+    if bags.known is not None:
+        raise BagDataError(
+            "the bags carry known instance labels, but y has several label columns and nothing says which one they "
+            "belong to; fit that column alone, or drop them with bags.with_known(None)."
+        )
+    columns = [_one_column(label(values), bags, label_noise, labels.classes).evidence for values in labels.values.T]
+    return CountInput(CountEvidence.side_by_side(columns), labels.classes, labels.names, False)
+
+
+def _statement(y: Any, bags: Bags, given: Any, kind: str, confidence: Any) -> Evidence:
+    array = label_array(y, bags, keyed=isinstance(given, Bags))
+    try:
+        values = np.where(pd.isna(array), np.nan, array).astype(np.float64)
+    except (TypeError, ValueError):
+        raise BagDataError(f"evidence={kind!r}: y must hold numbers (NaN where nothing is known).") from None
+    if kind == "fraction":
+        if values.ndim == 2 and values.shape[1] != 1:
+            raise BagDataError(f"evidence='fraction': expected one number per bag, got y of shape {values.shape}.")
+        return fraction(values.ravel(), _per_bag(confidence, bags))
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise BagDataError(
+            "evidence='count': expected y of shape (B, 2), the lowest and highest number of positives of every bag, "
+            f"got shape {values.shape}."
+        )
+    return count(values[:, 0], values[:, 1])
+
+
+def _per_bag(confidence: Any, bags: Bags) -> NDArray[np.float64]:
+    try:
+        values = np.asarray(confidence, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BagDataError(f"confidence={confidence!r}: expected a positive number, or one per bag.") from None
+    if values.ndim > 0 and values.shape != (len(bags),):
+        raise BagDataError(f"confidence: expected a number or one per bag ({len(bags)}), got shape {values.shape}.")
+    return values
+
+
+def _one_column(statement: Evidence, bags: Bags, label_noise: float, classes: NDArray[Any]) -> CountInput:
+    if len(statement) != len(bags):
+        raise BagDataError(f"y has {len(statement)} statements, but there are {len(bags)} bags; give one per bag.")
+    _check_counts(statement, bags)
+    sizes = bags.sizes
+    known = np.full(bags.n_instances, np.nan) if bags.known is None else bags.known
+    has_known = np.add.reduceat((~np.isnan(known)).astype(np.int64), bags.offsets[:-1]) > 0
+    plain = (statement.kind == LABEL) & ~has_known & (label_noise == 0.0)
+    table = log_potentials(statement, sizes, label_noise)
+    _check_possible(table, known, bags)
+    speaks = ~plain & ((statement.kind != NONE) | has_known)
+    labels = np.where(plain, statement.first, np.nan)[:, None]
+    evidence = CountEvidence(labels, sizes, (table,), (speaks,), known)
+    return CountInput(evidence, classes, None, bool(_tight(statement, sizes).any()))
+
+
+def _check_counts(statement: Evidence, bags: Bags) -> None:
+    wrong = np.flatnonzero((statement.kind == COUNT) & (statement.second > bags.sizes))
+    if len(wrong):
+        bag = int(wrong[0])
+        raise BagDataError(
+            f"bag {bags.ids[bag]!r} has {bags.sizes[bag]} instances, but its highest number of positives is given as "
+            f"{statement.second[bag]:g}; it can be {bags.sizes[bag]} at most."
+        )
+
+
+def _check_possible(table: NDArray[np.float64], known: NDArray[np.float64], bags: Bags) -> None:
+    """What is known of the instances must not contradict what is known of their bag."""
+    starts = bags.offsets[:-1] + np.arange(len(bags))
+    best = np.maximum.reduceat(np.where(possible_entries(known, bags.sizes), table, -np.inf), starts)
+    wrong = np.flatnonzero(best == -np.inf)
+    if len(wrong):
+        bag = int(wrong[0])
+        rows = np.arange(bags.offsets[bag], bags.offsets[bag + 1])
+        row = int(rows[~np.isnan(known[rows])][0])
+        raise BagDataError(
+            f"bag {bags.ids[bag]!r} contradicts its instances: what is known of the bag cannot be true when its "
+            f"instance in row {bags.rows[row]} of the table is known to be {known[row]:g}. Correct one of the two."
+        )
+
+
+def _tight(statement: Evidence, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Bags whose number of positives is held from both sides more closely than their instances vary by themselves.
+
+    A fraction with confidence χ has the spread of χ counted instances, so χ above the bag's own size pins the count.
+    """
+    first, second = statement.first, statement.second
+    fractions = (statement.kind == FRACTION) & (first > 0) & (first < 1) & (second > sizes)
+    ranges = (statement.kind == COUNT) & (first > 0) & (second < sizes)
+    tight: NDArray[np.bool_] = (fractions | ranges) & (sizes > 1)
+    return tight
