@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
+from bagwise.feature_maps import register_feature_map
 from bagwise.models import load
 from bagwise.models.bag_gp import BagGP
 from bagwise.models.mil_gp_probit import MILGPProbit
@@ -22,4 +23,5 @@ __all__ = [
     "ModelFileError",
     "PerInstance",
     "load",
+    "register_feature_map",
 ]

@@ -354,7 +354,7 @@ def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: b
 
 def _read_archive(path: PathLike) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise

@@ -109,16 +109,24 @@ class Features:
         """Rows as the kernel sees them."""
         return _standardised(X, self.shift, self.scale).to(self.dtype)
 
-    @torch.no_grad()
     def _rows(self, X: Any, inverse: Tensor) -> tuple[Tensor, Tensor]:
+        """φ and κ of some rows, filled in block by block: a kernel needs several times the memory of its result."""
+        phi = torch.empty(X.shape[0], self.n_columns, dtype=self.dtype, device=self.device)
+        kappa = torch.empty(X.shape[0], dtype=self.dtype, device=self.device)
+        block = max(1, _CHUNK_ROWS[self.device.type] // 4)
+        for start in range(0, X.shape[0], block):
+            rows = slice(start, start + block)
+            self._fill(X[rows], inverse, phi[rows], kappa[rows])
+        return phi, kappa
+
+    @torch.no_grad()
+    def _fill(self, X: Any, inverse: Tensor, phi: Tensor, kappa: Tensor) -> None:
         x = self.standardised(X)
-        phi = torch.empty(len(x), self.n_columns, dtype=x.dtype, device=x.device)
-        phi[:, : self.n_inducing] = kernels.cross(self.kernel, x, self.inducing) @ inverse.T
         own = phi[:, : self.n_inducing]
-        kappa = kernels.diagonal(self.kernel, x) - torch.linalg.vecdot(own, own)
+        own.copy_(kernels.cross(self.kernel, x, self.inducing) @ inverse.T)
         if self.bias > 0:
             phi[:, -1] = self.bias
-        return phi, kappa.clamp(min=0.0)
+        kappa.copy_((kernels.diagonal(self.kernel, x) - torch.linalg.vecdot(own, own)).clamp(min=0.0))
 
 
 def make_features(
@@ -173,11 +181,16 @@ def column_moments(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Mean and standard deviation of every column (1 for a constant one), a bounded number of rows at a time."""
     if scipy.sparse.issparse(X):
         scaler = StandardScaler(with_mean=False).fit(X.astype(np.float64, copy=False))
-        return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel(), scaler.scale_
+        return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel(), _scale_of(scaler)
     scaler = StandardScaler()
     for start in range(0, X.shape[0], _CHUNK_ROWS["cpu"]):
         scaler.partial_fit(X[start : start + _CHUNK_ROWS["cpu"]].astype(np.float64, copy=False))
-    return scaler.mean_, scaler.scale_
+    return scaler.mean_, _scale_of(scaler)
+
+
+def _scale_of(scaler: StandardScaler) -> NDArray[Any]:
+    """Its scale; infinite where the variance is, which scikit-learn would take for a constant column."""
+    return np.where(np.isfinite(scaler.var_), scaler.scale_, np.inf)
 
 
 def _rows_at_once(device: torch.device, n_features: int) -> int:

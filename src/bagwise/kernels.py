@@ -18,6 +18,7 @@ from torch import Tensor
 
 from bagwise._validation import check_option, check_positive
 from bagwise.exceptions import BagDataError, ModelFileError
+from bagwise.feature_maps import describe_feature_map, rebuild_feature_map
 
 NAMES = ("rbf", "exponential", "matern32", "matern52", "linear")
 _MATERN = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}
@@ -62,10 +63,23 @@ def trainable_kernel(kernel: Any, n_features: int, lengthscale: float | None, va
     return scaled
 
 
+class MappedKernel(Kernel):
+    """k(x, x') = base(map(x), map(x')): a kernel on the features that a torch module makes of the rows."""
+
+    def __init__(self, base_kernel: Kernel, feature_map: torch.nn.Module) -> None:
+        super().__init__()
+        self.base_kernel, self.feature_map = base_kernel, feature_map
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **others: Any) -> Tensor:
+        """The base kernel between mapped rows."""
+        covariance = self.base_kernel(self.feature_map(x1), self.feature_map(x2), diag=diag)
+        return covariance if diag else covariance.to_dense()
+
+
 def relevance(kernel: Kernel, n_features: int) -> NDArray[np.float64] | None:
     """1/ℓ² of every feature, as shares of one; None where no lengthscale is to be found."""
     found = next((part for part in kernel.modules() if getattr(part, "has_lengthscale", False)), None)
-    if found is None or found.active_dims is not None:
+    if found is None or found.active_dims is not None or isinstance(kernel, MappedKernel):
         return None
     weight = found.lengthscale.detach().cpu().double().numpy().ravel() ** -2
     shares: NDArray[np.float64] = np.broadcast_to(weight, n_features) / np.broadcast_to(weight, n_features).sum()
@@ -161,6 +175,8 @@ _BOUNDS = {
 def describe(kernel: Kernel) -> dict[str, Any]:
     """The structure of a kernel as JSON; its parameters are in ``parameters``."""
     name = type(kernel).__name__
+    if isinstance(kernel, MappedKernel):
+        return {"kernel": name, "map": describe_feature_map(kernel.feature_map), "parts": [describe(kernel.base_kernel)]}
     if type(kernel) is not getattr(kernels, name, None):
         raise ModelFileError(_cannot_save(name))
     if name in _NESTED:
@@ -229,6 +245,8 @@ def _build(tree: dict[str, Any], largest: int) -> Kernel:
     parts = [_build(part, largest) for part in tree.get("parts", [])]
     if name in _NESTED:
         return getattr(kernels, name)(*parts)
+    if name == "MappedKernel":
+        return MappedKernel(parts[0], rebuild_feature_map(tree["map"]))
     if name not in (*_PLAIN, *_SHAPED, "ScaleKernel"):
         raise ModelFileError(f"the file names an unknown kernel {name!r}.")
     arguments = {key: value for key, value in tree["arguments"].items() if value is not None}

@@ -22,28 +22,28 @@ class ColumnwiseLBFGS:
     """Maximise K functions of R variables; ``x`` is (R, K).
 
     The coordinates must be such that the plain gradient step ``x + gradient`` never lowers a function: it is the first
-    step, and the step of any column in which the line search fails.
+    step, and the step of any column in which the line search fails. The objective is handed in at every step and not
+    kept, so that whoever owns both is freed as soon as it is done with.
     """
 
     def __init__(self, objective: Objective, x: Tensor, memory: int = 20) -> None:
-        self._objective = objective
         self.x = x
         self.value, self.gradient = objective(x)
         self._pairs: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=memory)
 
-    def step(self) -> None:
+    def step(self, objective: Objective) -> None:
         """One iteration in every column."""
         direction = self._direction()
         slope = (direction * self.gradient).sum(0)
         uphill = slope > 0
         direction = torch.where(uphill, direction, self.gradient)
         slope = torch.where(uphill, slope, self.gradient.square().sum(0))
-        self._accept(*self._search(direction, slope))
+        self._accept(*self._search(objective, direction, slope))
 
-    def gradient_step(self) -> None:
+    def gradient_step(self, objective: Objective) -> None:
         """The plain step, in every column."""
         x = self.x + self.gradient
-        self._accept(x, *self._objective(x))
+        self._accept(x, *objective(x))
 
     def _direction(self) -> Tensor:
         """The two-loop recursion; a column without a usable pair goes along its gradient."""
@@ -59,19 +59,19 @@ class ColumnwiseLBFGS:
             direction += (weights.pop() - rho * (turn * direction).sum(0)) * change
         return direction
 
-    def _search(self, direction: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _search(self, objective: Objective, direction: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Halve the step of every column that does not rise enough; in the end fall back on the gradient step."""
         length = torch.ones_like(slope)
         slack = 10.0 * torch.finfo(slope.dtype).eps * self.value.abs().clamp(min=1.0)  # rounding of the value itself
         for _ in range(_HALVINGS):
             x = self.x + length * direction
-            value, gradient = self._objective(x)
+            value, gradient = objective(x)
             enough = value >= self.value + _ARMIJO * length * slope - slack
             if bool(enough.all()):
                 return x, value, gradient
             length = torch.where(enough, length, 0.5 * length)
         x = torch.where(enough, x, self.x + self.gradient)
-        return x, *self._objective(x)
+        return x, *objective(x)
 
     def _accept(self, x: Tensor, value: Tensor, gradient: Tensor) -> None:
         change, turn = x - self.x, self.gradient - gradient

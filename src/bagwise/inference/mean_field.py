@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from bagwise.inference.chunks import Chunk, Chunks, Sums
-from bagwise.inference.lbfgs import ColumnwiseLBFGS
+from bagwise.inference.lbfgs import ColumnwiseLBFGS, Objective
 from bagwise.inference.loop import Report
 from bagwise.linalg import cholesky, logdet, unwhiten, whiten
 from bagwise.posterior import GaussianPosterior
@@ -90,9 +90,9 @@ class MeanField:
         """q(v) at the current mean."""
         return GaussianPosterior(self._mean(self._climb.x), self._factors, self._patterns.of_column)
 
-    def _reported(self, step: Callable[[], None]) -> Report:
+    def _reported(self, step: Callable[[Objective], None]) -> Report:
         before, residual = float(self._climb.value.sum()), float(self._climb.gradient.abs().max())
-        step()
+        step(self._evaluate)
         return Report(before, residual)
 
     def _evaluate(self, w: Tensor) -> tuple[Tensor, Tensor]:

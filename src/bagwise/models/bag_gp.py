@@ -1,5 +1,6 @@
 """BagGP: a probit Gaussian process that takes any evidence about counts and learns its kernel from it."""
 
+import copy
 import warnings
 from typing import Any, NamedTuple, Self
 
@@ -12,6 +13,7 @@ from bagwise import kernels
 from bagwise.bag_models.counts import CountEvidence
 from bagwise.bags import Bags
 from bagwise.exceptions import ConvergenceWarning, NumericalError
+from bagwise.feature_maps import check_feature_map
 from bagwise.features import Features
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.expectation_propagation import ExpectationPropagation
@@ -56,6 +58,7 @@ class BagGP(BagClassifier):
     learn : learn the kernel's parameters by the gradient of EP's evidence; False keeps everything as given
     ard : one lengthscale per feature
     learn_inducing : learn the inducing inputs too
+    feature_map : a torch module from (standardised) rows to features, trained together with the kernel
     n_restarts : searches for the kernel, the first from its given values, others from draws of the priors
     n_inducing, bias, kernel, lengthscale, inducing, standardize, jitter, device, dtype, random_state, verbose,
     callback : as in ``MILGPProbit``; bias is 5, and a kernel given by name has a variance, which is learned (8 to begin
@@ -72,6 +75,8 @@ class BagGP(BagClassifier):
     features_, posterior_, trace_, n_iter_, classes_ … : as in ``MILGPProbit``
     """
 
+    own_attributes = ("inference_",)
+    traces = ("trace_", "learning_trace_")
     card = ModelCard("bag-gp", ("label", "fraction", "count", "known"), "bagwise")
 
     def __init__(
@@ -83,6 +88,7 @@ class BagGP(BagClassifier):
         learn: bool = True,
         ard: bool = False,
         n_restarts: int = 1,
+        feature_map: Any = None,
         n_inducing: int | None = 100,
         *,
         learn_inducing: bool = False,
@@ -107,6 +113,7 @@ class BagGP(BagClassifier):
         self.learn = learn
         self.ard = ard
         self.n_restarts = n_restarts
+        self.feature_map = feature_map
         self.n_inducing = n_inducing
         self.learn_inducing = learn_inducing
         self.bias = bias
@@ -157,10 +164,15 @@ class BagGP(BagClassifier):
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
 
     def _start_kernel(self, bags: Bags) -> Any:
-        if not self.learn and not self.ard:
+        if not self.learn and not self.ard and self.feature_map is None:
             return self.kernel
         variance = VARIANCE_CENTRE if self.learn else 1.0
-        return kernels.trainable_kernel(self.kernel, bags.n_features, self.lengthscale, variance, self.ard)
+        if self.feature_map is None:
+            return kernels.trainable_kernel(self.kernel, bags.n_features, self.lengthscale, variance, self.ard)
+        module = copy.deepcopy(self.feature_map).double() if isinstance(self.feature_map, torch.nn.Module) else None
+        width = check_feature_map(module or self.feature_map, torch.zeros(3, bags.n_features, dtype=torch.float64))
+        base = kernels.trainable_kernel(self.kernel, width, self.lengthscale, variance, self.ard)
+        return kernels.MappedKernel(base.double(), module)
 
     def _learned(self, features: Features, bags: Bags, evidence: CountEvidence) -> Features:
         self.learning_trace_ = None

@@ -37,6 +37,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
 
     card: ClassVar[ModelCard]
+    own_attributes: ClassVar[tuple[str, ...]] = ()  # further fitted attributes (plain JSON values) to save
+    traces: ClassVar[tuple[str, ...]] = ("trace_",)  # fitted attributes that are a Trace, or None
 
     features_: Features
     posterior_: GaussianPosterior

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bagwise import kernels
 from bagwise.exceptions import ModelFileError
+from bagwise.feature_maps import describe_feature_map, rebuild_feature_map
 from bagwise.features import Features
 from bagwise.inference.loop import Trace
 from bagwise.linalg import DEFAULT_JITTER
@@ -30,7 +31,7 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
             if name not in _NOT_SAVED
         },
         "features": _pack_features(model.features_, tensors),
-        "trace": _pack_trace(model.trace_, tensors),
+        "traces": {name: _pack_trace(name, getattr(model, name), tensors) for name in model.traces},
         "fitted": _pack_fitted(model),
     }
     for name in ("mean", "factors", "factor_of"):
@@ -38,7 +39,7 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
     return description, tensors
 
 
-def unpack(cls: type, description: dict[str, Any], tensors: Tensors, device: torch.device) -> Any:
+def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torch.device) -> Any:
     """The estimator that ``pack`` took apart."""
     try:
         accepted = inspect.signature(cls).parameters
@@ -53,9 +54,8 @@ def unpack(cls: type, description: dict[str, Any], tensors: Tensors, device: tor
         model.features_ = _unpack_features(description["features"], tensors).to(device)
         parts = {name: tensors[f"posterior.{name}"] for name in ("mean", "factors", "factor_of")}
         model.posterior_ = GaussianPosterior(**parts).to(device)
-        model.trace_ = Trace(
-            values=tensors["trace.values"].numpy(), residuals=tensors["trace.residuals"].numpy(), **description["trace"]
-        )
+        for name in cls.traces:
+            setattr(model, name, _unpack_trace(name, description["traces"][name], tensors))
         _unpack_fitted(model, description["fitted"])
         _check_shapes(model)
         _check_values(model)
@@ -81,6 +81,9 @@ def _pack_setting(name: str, value: Any, tensors: Tensors) -> Any:
     if isinstance(value, kernels.Kernel):
         tensors.update({f"{name}.{key}": part for key, part in kernels.parameters(value).items()})
         return {"kernel": kernels.describe(value)}
+    if isinstance(value, torch.nn.Module):
+        tensors.update({f"{name}.{key}": part.detach() for key, part in value.state_dict().items()})
+        return {"feature_map": describe_feature_map(value)}
     tensors[name] = _as_tensor(name, value)
     return {"tensor": name}
 
@@ -105,6 +108,10 @@ def _unpack_setting(name: str, value: Any, tensors: Tensors) -> Any:
     if "kernel" in value:
         parts = _below(name, tensors)
         return kernels.rebuild(value["kernel"], parts, next(iter(parts.values())).dtype)
+    if "feature_map" in value:
+        module = rebuild_feature_map(value["feature_map"])
+        module.load_state_dict(_below(name, tensors), assign=True)
+        return module
     return tensors[value["tensor"]].numpy()
 
 
@@ -142,10 +149,19 @@ def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
     )
 
 
-def _pack_trace(trace: Trace, tensors: Tensors) -> dict[str, Any]:
-    tensors["trace.values"] = torch.from_numpy(trace.values)
-    tensors["trace.residuals"] = torch.from_numpy(trace.residuals)
+def _pack_trace(name: str, trace: Trace | None, tensors: Tensors) -> dict[str, Any] | None:
+    if trace is None:
+        return None
+    tensors[f"{name}.values"] = torch.from_numpy(trace.values)
+    tensors[f"{name}.residuals"] = torch.from_numpy(trace.residuals)
     return {"name": trace.name, "converged": trace.converged, "interrupted": trace.interrupted}
+
+
+def _unpack_trace(name: str, description: dict[str, Any] | None, tensors: Tensors) -> Trace | None:
+    if description is None:
+        return None
+    values, residuals = (tensors[f"{name}.{part}"].numpy() for part in ("values", "residuals"))
+    return Trace(values=values, residuals=residuals, **description)
 
 
 def _pack_fitted(model: Any) -> dict[str, Any]:
@@ -160,6 +176,7 @@ def _pack_fitted(model: Any) -> dict[str, Any]:
         "columns": model.columns_,
         "seed": model.seed_,
         "log_evidence": model.log_evidence_.tolist() if several else model.log_evidence_,
+        "own": {name: getattr(model, name) for name in model.own_attributes},
     }
 
 
@@ -173,6 +190,8 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
         model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
     model.columns_ = dict(fitted["columns"])
     model.seed_ = int(fitted["seed"])
+    for name in model.own_attributes:
+        setattr(model, name, fitted["own"][name])
 
 
 def _check_shapes(model: Any) -> None:

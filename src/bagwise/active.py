@@ -1,0 +1,285 @@
+"""Which bag, or which single instance, to label next (models section 1.7)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from bagwise import _validation as check
+from bagwise.bags import Bags, as_bags
+from bagwise.exceptions import BagDataError
+from bagwise.features import Features
+from bagwise.posterior import GaussianPosterior
+from bagwise.predict import bag_probability
+from bagwise.predict_samples import log_none_positive, posterior_draws
+
+CANDIDATES = ("bags", "instances")
+STRATEGIES = ("bald", "entropy", "random")
+LARGEST_EXACT_BATCH = 6  # joint outcomes are enumerated within a batch of this size
+_DECIMALS = 10  # utilities that agree so far are ties
+_SHORTLIST = 4096  # candidates looked at together
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """What to label next, the best first.
+
+    ``gains`` belong to the chosen ones: of each, what it adds to those before it (nats for "bald" and "entropy").
+    ``utilities`` belong to every candidate, each judged by itself; NaN for an instance whose label is known already.
+    """
+
+    what: str
+    strategy: str
+    indices: Ints  # numbers of bags, or of rows of bags.X
+    ids: tuple[str, ...]  # the bag of each
+    rows: Ints | None  # of instances: their rows in the original table
+    gains: Floats
+    utilities: Floats
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per suggestion: its bag, of an instance the row of the original table, and what it adds."""
+        place = {} if self.rows is None else {"row": self.rows}
+        return pd.DataFrame({"bag": list(self.ids)} | place | {"utility": self.gains})
+
+
+def suggest(
+    model: Any,
+    bags: Any,
+    *,
+    what: str = "bags",
+    n: int = 1,
+    strategy: str = "bald",
+    random_state: Any = None,
+) -> Suggestions:
+    """The bags (or instances) whose labels would teach a fitted model most.
+
+    Parameters
+    ----------
+    model : any fitted model of this library with a Gaussian posterior
+    bags : the unlabelled bags to choose from
+    what : "bags", or "instances" for the label of a single row; rows with a known label (``bags.known``) are left out
+    n : how many
+    strategy : "bald": the information that the label carries about the model, which ignores bags that are uncertain by
+        nature; "entropy": the uncertainty of the label; "random": for comparison
+    random_state : decides between equally good candidates (without it the first in order wins), and is all that
+        "random" goes by
+
+    With several label columns the utilities are summed over them, as all are learned when a bag is labelled.
+
+    A batch of "bald" is chosen one after the other by what each adds to those before it, so copies of one bag are not
+    all chosen. The joint outcomes of the batch are enumerated exactly up to n = 6 (``LARGEST_EXACT_BATCH``). In larger
+    batches each candidate is held against every group of five chosen before it, and the smallest of the informations
+    that these leave over is taken, which is an upper bound of what it really adds. "entropy" and "random" have no
+    notion of a batch: the n best are chosen.
+    """
+    check.check_option("what", what, CANDIDATES)
+    check.check_option("strategy", strategy, STRATEGIES)
+    wanted = check.check_count("n", n)
+    given = _checked_bags(model, bags)
+    candidates = _candidates(given, what, wanted)
+    pool = _Pool(model, given if what == "bags" else as_bags(given.X))
+    utilities = _utilities(pool, strategy, random_state)
+    ranked = _ranked(utilities, candidates, random_state)
+    if strategy == "bald":
+        indices, gains = _informative_batch(pool, utilities, ranked, wanted)
+    else:
+        indices, gains = ranked[:wanted], utilities[ranked[:wanted]]
+    utilities = np.where(np.isin(np.arange(len(utilities)), candidates), utilities, np.nan)
+    return _suggestions(given, what, strategy, indices, gains, utilities)
+
+
+def _checked_bags(model: Any, bags: Any) -> Bags:
+    check_is_fitted(model, "posterior_")
+    if not isinstance(model.posterior_, GaussianPosterior):
+        raise BagDataError(f"suggest needs a model with a Gaussian posterior; {type(model).__name__} has none.")
+    checked: Bags = model._check_bags(bags)
+    return checked
+
+
+def _candidates(bags: Bags, what: str, wanted: int) -> Ints:
+    count = len(bags) if what == "bags" else bags.n_instances
+    numbers = np.arange(count)
+    if what == "instances" and bags.known is not None:
+        numbers = numbers[np.isnan(bags.known)]
+    if wanted > len(numbers):
+        raise BagDataError(f"n={wanted}: there are only {len(numbers)} {what} to choose from.")
+    return numbers
+
+
+def _utilities(pool: "_Pool", strategy: str, random_state: Any) -> Floats:
+    if strategy == "random":
+        chances: Floats = check.random_stream(random_state).random_sample(len(pool.bags))
+        return chances
+    return pool.information() if strategy == "bald" else pool.entropy()
+
+
+def _ranked(utilities: Floats, candidates: Ints, random_state: Any) -> Ints:
+    """The candidates, the most useful first; ties in their order, or as the random state has it."""
+    shuffled = candidates if random_state is None else check.random_stream(random_state).permutation(candidates)
+    ranked: Ints = shuffled[np.argsort(-utilities[shuffled].round(_DECIMALS), kind="stable")]
+    return ranked
+
+
+def _suggestions(bags: Bags, what: str, strategy: str, indices: Ints, gains: Floats, utilities: Floats) -> Suggestions:
+    owners, rows = (indices, None) if what == "bags" else (bags.index[indices], bags.rows[indices])
+    ids = tuple(bags.ids[owner] for owner in owners)
+    return Suggestions(what, strategy, indices, ids, rows, gains, utilities)
+
+
+# ---------------------------------------------------------------- utilities of single candidates
+
+
+class _Outcomes(NamedTuple):
+    """P(positive | v) and P(negative | v) of some candidates under every draw, (c, S); the mean entropy of the two."""
+
+    positive: Tensor
+    negative: Tensor
+    noise: Tensor  # (c,)
+
+
+class _Pool:
+    """Candidates as bags (an instance is a bag of one), seen through the draws of the model."""
+
+    def __init__(self, model: Any, bags: Bags) -> None:
+        self.features: Features = model.features_
+        self.posterior: GaussianPosterior = model.posterior_
+        self.seed: int = model.seed_
+        self.bags = bags
+
+    @cached_property
+    def draws(self) -> Tensor:
+        """(K, R, S), the same for every candidate."""
+        return posterior_draws(self.posterior, self.seed)
+
+    def information(self) -> Floats:
+        """(1.11), summed over label columns."""
+        parts = []
+        for _, design in self.features.designs(self.bags):
+            columns = [_information(_outcomes(log_none_positive(design, weights))) for weights in self.draws]
+            parts.append(torch.stack(columns).sum(0))
+        return torch.cat(parts).cpu().numpy()
+
+    def entropy(self) -> Floats:
+        """Entropy of the predicted probability, summed over label columns."""
+        chance = torch.from_numpy(bag_probability(self.features, self.posterior, self.bags, self.seed))
+        return _entropy(chance, 1.0 - chance).sum(1).numpy()
+
+    def outcomes(self, numbers: Ints) -> list[_Outcomes]:
+        """What the labels of some candidates may turn out to be, one entry per label column."""
+        designs = [design for _, design in self.features.designs(self.bags[numbers])]
+        log_none = (torch.cat([log_none_positive(design, weights) for design in designs]) for weights in self.draws)
+        return [_outcomes(column) for column in log_none]
+
+
+def _outcomes(log_none: Tensor) -> _Outcomes:
+    positive, negative = -torch.expm1(log_none), torch.exp(log_none)
+    noise = -(torch.special.xlogy(positive, positive) + negative * log_none).mean(1)
+    return _Outcomes(positive, negative, noise)
+
+
+def _entropy(*chances: Tensor) -> Tensor:
+    terms = [torch.special.xlogy(chance, chance) for chance in chances]
+    return -torch.stack(terms).sum(0)
+
+
+# ---------------------------------------------------------------- batches
+#
+# The labels y_1 … y_m of a batch are independent given v. With joint outcomes c of the labels A known so far and draws
+# v_s, let w_cs = P(c | v_s) / S. Then P(c, y = 1) = Σ_s w_cs p(v_s), and the information that one more label carries is
+#
+#   I(y; v | A) = H(y | A) − E_v H(y | v)
+#               = Σ_c [P(c) log P(c) − P(c, 1) log P(c, 1) − P(c, 0) log P(c, 0)] − E_v H(p(v)).
+#
+# Without A this is (1.11); the gains of a batch add up to I(y_1 … y_m; v). They never grow when more labels are known,
+# since the labels are independent given v: hence the bound by groups, and hence a candidate whose own utility is below
+# the gain of another need not be looked at. Label columns have independent v: their informations add.
+
+
+def _information(outcomes: _Outcomes, weights: Tensor | None = None) -> Tensor:
+    """I(y; v | A) of every candidate, (c,), given the weights (outcomes of A, S); (1.11) without any."""
+    if weights is None:
+        weights = _nothing_known(outcomes)
+    joint = [weights @ side.T for side in (outcomes.positive, outcomes.negative)]  # (outcomes of A, c) each
+    conditional_entropy = _entropy(*joint).sum(0) - _entropy(weights.sum(1)).sum()
+    return (conditional_entropy - outcomes.noise).clamp(min=0.0)
+
+
+def _nothing_known(outcomes: _Outcomes) -> Tensor:
+    """The weights of the draws before any label is known: a single joint outcome, (1, S)."""
+    return torch.full_like(outcomes.positive[:1], 1.0 / outcomes.positive.shape[1])
+
+
+def _divided(weights: Tensor, outcomes: _Outcomes, chosen: int) -> Tensor:
+    """Every joint outcome divided by what one more label may be: twice as many rows."""
+    return torch.cat([weights * outcomes.positive[chosen], weights * outcomes.negative[chosen]])
+
+
+class _Batch:
+    """A growing batch, and a shortlist of the candidates that may still come into it."""
+
+    def __init__(self, pool: _Pool, utilities: Floats, ranked: Ints) -> None:
+        self.pool, self.utilities, self.ranked = pool, utilities, ranked
+        self.step = max(_SHORTLIST // len(pool.draws), 64)
+        self.columns = pool.outcomes(ranked[: self.step])
+        self.left = torch.stack([_information(column) for column in self.columns])  # (K, shortlist)
+        self.groups = [[_nothing_known(column) for column in self.columns]]
+        self.chosen: list[int] = []  # places in the shortlist
+
+    def choose(self) -> tuple[int, float]:
+        """The candidate that adds most to those chosen (ties by rank), and what it adds."""
+        gains = self._gains()
+        while self._unlisted_may_be_better(gains):
+            self._list_more()
+            gains = self._gains()
+        place = int(np.argmax(gains.round(_DECIMALS)))
+        self.chosen.append(place)
+        self._learn(place)
+        return int(self.ranked[place]), float(gains[place])
+
+    def _gains(self) -> Floats:
+        gains = self.left.sum(0).cpu().numpy()
+        gains[self.chosen] = -np.inf
+        return gains
+
+    def _unlisted_may_be_better(self, gains: Floats) -> bool:
+        unlisted = self.ranked[len(gains) :]
+        return len(unlisted) > 0 and bool(gains.max() < self.utilities[unlisted[0]] - 0.1**_DECIMALS)
+
+    def _list_more(self) -> None:
+        listed = self.left.shape[1]
+        fresh = self.pool.outcomes(self.ranked[listed : listed + self.step])
+        left = [[_information(*pair) for pair in zip(fresh, group, strict=True)] for group in self.groups]
+        least = torch.stack([torch.stack(group) for group in left]).amin(0)
+        self.left = torch.cat([self.left, least], dim=1)
+        pairs = zip(self.columns, fresh, strict=True)
+        self.columns = [_Outcomes(*map(torch.cat, zip(*pair, strict=True))) for pair in pairs]
+
+    def _learn(self, place: int) -> None:
+        """Put a chosen label among those known: into the last group, or into a new one when that is full."""
+        if len(self.groups[-1][0]) == 2 ** (LARGEST_EXACT_BATCH - 1):
+            self.groups.append([_nothing_known(column) for column in self.columns])
+        pairs = zip(self.groups[-1], self.columns, strict=True)
+        self.groups[-1] = [_divided(weights, column, place) for weights, column in pairs]
+        beside = [_information(*pair) for pair in zip(self.columns, self.groups[-1], strict=True)]
+        self.left = torch.minimum(self.left, torch.stack(beside))
+
+
+def _informative_batch(pool: _Pool, utilities: Floats, ranked: Ints, wanted: int) -> tuple[Ints, Floats]:
+    """The most informative candidate, then again and again the one that adds most to those chosen."""
+    if wanted == 1:
+        return ranked[:1], utilities[ranked[:1]]
+    batch = _Batch(pool, utilities, ranked)
+    indices, gains = zip(*(batch.choose() for _ in range(wanted)), strict=True)
+    return np.array(indices, dtype=np.int64), np.array(gains)

@@ -1,0 +1,84 @@
+"""Feature maps: torch modules from rows to features, saved as numbers and a registered name, never as code.
+
+A module can be saved if its class is registered and it carries ``configuration``, the keyword arguments (plain JSON
+values) that build another one like it; its weights are saved as tensors.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bagwise.exceptions import BagDataError, ModelFileError
+
+_REGISTERED: dict[str, type[nn.Module]] = {}
+
+
+def register_feature_map(name: str, kind: type[nn.Module]) -> None:
+    """Make a class of modules known under a name, so that models that use it can be saved and loaded."""
+    if _REGISTERED.setdefault(name, kind) is not kind:
+        raise BagDataError(f"another feature map is already registered as {name!r}; choose another name.")
+
+
+class MLP(nn.Module):
+    """A small fully connected network: rows of ``n_in`` numbers to ``n_out`` features through tanh layers."""
+
+    def __init__(self, n_in: int, hidden: Sequence[int] = (32,), n_out: int = 4, seed: int = 0) -> None:
+        super().__init__()
+        self.configuration = {"n_in": n_in, "hidden": list(hidden), "n_out": n_out, "seed": seed}
+        sizes = [n_in, *hidden, n_out]
+        layers: list[nn.Module] = []
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            for inner, outer in zip(sizes[:-1], sizes[1:], strict=True):
+                layers += [nn.Linear(inner, outer), nn.Tanh()]
+        self.layers = nn.Sequential(*layers[:-1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, n_in) to (n, n_out)."""
+        features: Tensor = self.layers(x)
+        return features
+
+
+register_feature_map("mlp", MLP)
+
+
+def describe_feature_map(module: nn.Module) -> dict[str, Any]:
+    """The registered name and configuration of a module, as JSON."""
+    name = next((name for name, kind in _REGISTERED.items() if type(module) is kind), None)
+    configuration = getattr(module, "configuration", None)
+    if name is None or not isinstance(configuration, dict):
+        raise ModelFileError(
+            f"a model with feature map {type(module).__name__} cannot be saved (it works otherwise): register its class "
+            "with bagwise.register_feature_map and give it a `configuration` of keyword arguments."
+        )
+    return {"name": name, "configuration": json.loads(json.dumps(configuration))}
+
+
+def rebuild_feature_map(description: dict[str, Any]) -> nn.Module:
+    """A module like the described one, with weights still to be filled in."""
+    name = description.get("name")
+    if name not in _REGISTERED:
+        raise ModelFileError(
+            f"the file needs the feature map {name!r}, which is not registered; call bagwise.register_feature_map first."
+        )
+    return _REGISTERED[name](**description["configuration"])
+
+
+def check_feature_map(module: Any, rows: Tensor) -> int:
+    """The number of features a module makes of some rows; anything but a finite matrix is an error."""
+    if not isinstance(module, nn.Module):
+        raise BagDataError(f"feature_map={module!r}: expected a torch module (torch.nn.Module) or None.")
+    try:
+        with torch.no_grad():
+            found = module(rows)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise BagDataError(f"feature_map: it does not take {rows.shape[1]} features per instance ({error}).") from error
+    if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != len(rows):
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise BagDataError(f"feature_map: expected ({len(rows)}, any number of) features for {len(rows)} rows, got {shape}.")
+    if not bool(torch.isfinite(found).all()):
+        raise BagDataError("feature_map: it returns values that are not finite; check its weights and layers.")
+    return found.shape[1]
