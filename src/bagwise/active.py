@@ -1,4 +1,4 @@
-"""Which bag, or which single instance, to label next (models section 1.7)."""
+"""Which bag, or which single instance, to label next (theory section 1.7)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,13 +23,14 @@ CANDIDATES = ("bags", "instances")
 STRATEGIES = ("bald", "entropy", "random")
 LARGEST_EXACT_BATCH = 6  # joint outcomes are enumerated within a batch of this size
 _DECIMALS = 10  # utilities that agree so far are ties
-_SHORTLIST = 4096  # candidates looked at together
+_SHORTLIST = 4096  # candidates × label columns whose draws are held together, …
+_LEAST_LISTED = 64  # … but at least so many candidates
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Suggestions:
     """What to label next, the best first.
 
@@ -231,7 +232,7 @@ class _Batch:
 
     def __init__(self, pool: _Pool, utilities: Floats, ranked: Ints) -> None:
         self.pool, self.utilities, self.ranked = pool, utilities, ranked
-        self.step = max(_SHORTLIST // len(pool.draws), 64)
+        self.step = max(_SHORTLIST // len(pool.draws), _LEAST_LISTED)
         self.columns = pool.outcomes(ranked[: self.step])
         self.left = torch.stack([_information(column) for column in self.columns])  # (K, shortlist)
         self.groups = [[_nothing_known(column) for column in self.columns]]

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from sklearn.model_selection import train_test_split
 from typer.core import TyperGroup
 
+from bagwise import active
 from bagwise._files import write_whole
+from bagwise.bags import Bags
 from bagwise.datasets import load_digit_bags
 from bagwise.exceptions import BagDataError, BagwiseError
 from bagwise.io.bag_data import BagData, read_bags
@@ -184,6 +187,34 @@ def evaluate(
 
 
 @app.command()
+def suggest(
+    model: ModelFile,
+    data: Data,
+    n: Annotated[int, typer.Option("-n", metavar="COUNT", help="How many.")] = 1,
+    what: Annotated[str, typer.Option(metavar="bags|instances", help="What is to be labelled.")] = "bags",
+    strategy: Annotated[
+        str, typer.Option(metavar="bald|entropy|random", help="Most informative, most uncertain, or by chance.")
+    ] = "bald",
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
+    bag: BagColumn = None,
+) -> None:
+    """What to label next. Where some bags have no label yet, only these are suggested."""
+    if output is not None:
+        table_suffix(output)
+        _check_output(output)
+    estimator = load(model)
+    known = _read_for(estimator, data, bag, None, None, may_be_absent=True)
+    candidates = _unlabelled(known) if what == "bags" else known.bags
+    found = active.suggest(estimator, candidates, what=what, n=n, strategy=strategy).to_frame()
+    if output is None:
+        texts = found.assign(utility=found["utility"].map("{:.4f}".format)).astype(str)
+        print_table(texts.columns, texts.itertuples(index=False))
+    else:
+        write_table(found, output)
+        typer.echo(f"suggestions: {output}")
+
+
+@app.command()
 def report(
     model: ModelFile,
     data: Data,
@@ -325,6 +356,12 @@ def _fitted_labels(model: Any, data: Path) -> list[str]:
     if not _is_archive(data):
         return list(model.columns_.get("label") or ())
     return [model.columns_["array"]] if model.columns_.get("array") else []
+
+
+def _unlabelled(known: BagData) -> Bags:
+    """The bags that lack a label; all of them where none does or none has one."""
+    absent = pd.isna(np.asarray(known.y)).reshape(len(known.bags), -1).any(axis=1) if known.y is not None else None
+    return known.bags if absent is None or not absent.any() else known.bags[absent]
 
 
 def _is_archive(data: Path) -> bool:

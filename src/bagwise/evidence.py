@@ -31,11 +31,12 @@ class Labels:
         return self.names is not None
 
 
-def read_labels(y: Any, bags: Bags, *, keyed: bool, may_be_empty: bool = True) -> Labels:
+def read_labels(y: Any, bags: Bags, *, keyed: bool, may_be_empty: bool = True, alone: bool = True) -> Labels:
     """Labels of the bags from an array, or (``keyed``: the ids are the user's own) a dict, Series or frame by id.
 
     Without any label a model of bags falls back on its prior, with a warning; where ``may_be_empty`` is false (a plain
-    2-D array, ordinary classification) that is an error, as everywhere in scikit-learn.
+    2-D array, ordinary classification) that is an error, as everywhere in scikit-learn. There is no warning where the
+    labels are not ``alone``, but instances are known besides.
     """
     names = tuple(str(name) for name in y.columns) if isinstance(y, pd.DataFrame) else None
     array = label_array(y, bags, keyed=keyed)
@@ -46,7 +47,8 @@ def read_labels(y: Any, bags: Bags, *, keyed: bool, may_be_empty: bool = True) -
         labels = _one_column(column_or_1d(array, warn=array.ndim == 2))
     if not may_be_empty and np.isnan(labels.values).all():
         raise BagDataError("Input y contains NaN only: there is no label to learn from.")
-    _warn_if_one_sided(labels)
+    if alone:
+        _warn_if_one_sided(labels)
     return labels
 
 

@@ -1,10 +1,11 @@
 """What each bag says about the number of positives in it, and the potentials that follow (theory section 2.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import betaln, xlog1py, xlogy
 
@@ -17,11 +18,12 @@ Ints = NDArray[np.int64]
 NONE, LABEL, FRACTION, COUNT = range(4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """One statement per bag: a label, a fraction with its confidence, a range of counts, or nothing.
 
-    Made by ``label``, ``fraction`` and ``count``, joined by ``Evidence.concat``; kinds mix freely. Indexing is by bag.
+    Made by ``label``, ``fraction`` and ``count``, joined by ``Evidence.concat``; kinds mix freely. Indexing is by bag,
+    so that scikit-learn's splitters can cut it.
     """
 
     kind: Ints
@@ -31,50 +33,84 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.kind)
 
+    @property
+    def shape(self) -> tuple[int]:
+        """(number of bags,)."""
+        return (len(self),)
+
     def __getitem__(self, key: Any) -> Self:
         chosen = np.atleast_1d(np.arange(len(self))[key])
         return type(self)(self.kind[chosen], self.first[chosen], self.second[chosen])
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """One object per bag: what scikit-learn looks at to see that these are not classes to stratify by."""
+        array = np.empty(len(self), dtype=object)
+        for bag in range(len(self)):
+            array[bag] = self[bag]
+        return array
+
     @classmethod
-    def concat(cls, parts: Sequence["Evidence"]) -> Self:
+    def concat(cls, parts: Iterable["Evidence"]) -> Self:
         """The statements of several pieces of evidence, one after the other."""
-        if not parts:
+        joined = list(parts)
+        if not joined:
             raise BagDataError("Evidence.concat: there is nothing to join.")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("kind", "first", "second")))
+        return cls(*(np.concatenate([getattr(part, name) for part in joined]) for name in ("kind", "first", "second")))
 
 
 def label(y: Any) -> Evidence:
     """Labels 0 (no positive), 1 (at least one positive) or NaN (nothing known), one per bag."""
-    values = np.atleast_1d(np.asarray(y, dtype=np.float64))
+    (values,) = _numbers(y)
     _refuse(~(np.isnan(values) | (values == 0) | (values == 1)), values, "a label is 0, 1 or NaN (missing)")
     return Evidence(np.where(np.isnan(values), NONE, LABEL), values, np.full(values.shape, np.nan))
 
 
-def fraction(m: Any, confidence: Any = 1000.0) -> Evidence:
-    """Fractions of positives in [0, 1] (NaN: nothing known) and how surely they are known, one per bag."""
-    values = np.atleast_1d(np.asarray(m, dtype=np.float64))
-    trust = np.broadcast_to(np.asarray(confidence, dtype=np.float64), values.shape)
-    _refuse((values < 0) | (values > 1), values, "a fraction lies in [0, 1], or is NaN (missing)")
-    _refuse(~(np.isfinite(trust) & (trust > 0)), trust, "a confidence is a positive number")
-    return Evidence(np.where(np.isnan(values), NONE, FRACTION), values, trust.copy())
+def fraction(m: Any, confidence: Any = 1000.0, *, ids: Sequence[str] | None = None) -> Evidence:
+    """Fractions of positives in [0, 1] (NaN: nothing known) and how surely they are known, one per bag.
+
+    ``ids`` are names of the bags, for error messages.
+    """
+    values, trust = _numbers(m, confidence)
+    missing = np.isnan(values)
+    _refuse((values < 0) | (values > 1), values, "a fraction lies in [0, 1], or is NaN (missing)", ids)
+    _refuse(~missing & ~(np.isfinite(trust) & (trust > 0)), trust, "a confidence is a positive number", ids)
+    return Evidence(np.where(missing, NONE, FRACTION), values, trust)
 
 
-def count(lo: Any, hi: Any) -> Evidence:
-    """Lowest and highest possible number of positives (NaN in either: nothing known), one pair per bag."""
-    low, high = np.broadcast_arrays(*(np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in (lo, hi)))
+def count(lo: Any, hi: Any, *, ids: Sequence[str] | None = None) -> Evidence:
+    """Lowest and highest possible number of positives (NaN in either: nothing known), one pair per bag.
+
+    ``ids`` are names of the bags, for error messages.
+    """
+    low, high = _numbers(lo, hi)
     missing = np.isnan(low) | np.isnan(high)
-    _refuse(
-        ~missing & (low > high), low, "a range of counts runs from its lowest to its highest number, and is not empty"
-    )
-    _refuse(~missing & ((low < 0) | (low % 1 != 0)), low, "a count is a whole number of at least 0")
-    _refuse(~missing & (high % 1 != 0), high, "a count is a whole number of at least 0")
-    return Evidence(np.where(missing, NONE, COUNT), low.copy(), high.copy())
+    for values in (low, high):
+        whole = np.isfinite(values) & (np.floor(values) == values) & (values >= 0)
+        _refuse(~missing & ~whole, values, "a count is a whole number of at least 0", ids)
+    _refuse(~missing & (low > high), low, "the lowest number of positives must not exceed the highest", ids)
+    return Evidence(np.where(missing, NONE, COUNT), low, high)
 
 
-def _refuse(wrong: NDArray[np.bool_], values: Floats, rule: str) -> None:
+def _numbers(*given: Any) -> list[Floats]:
+    """Vectors of one length from numbers (missing ones NaN), each one for all bags or one per bag."""
+    try:
+        plain = [np.asarray(values.detach().cpu() if hasattr(values, "detach") else values) for values in given]
+        arrays = [np.where(pd.isna(values), np.nan, values).astype(np.float64) for values in plain]
+    except (TypeError, ValueError):
+        raise BagDataError("evidence: expected numbers, one per bag (NaN where nothing is known).") from None
+    shapes = {array.shape for array in arrays if array.ndim > 0} or {(1,)}
+    shape = min(shapes)
+    if len(shapes) > 1 or len(shape) > 1:
+        found = " and ".join(map(str, sorted(shapes)))
+        raise BagDataError(f"evidence: expected one number per bag, got arrays of shape {found}.")
+    return [np.broadcast_to(array, shape).copy() for array in arrays]
+
+
+def _refuse(wrong: NDArray[np.bool_], values: Floats, rule: str, ids: Sequence[str] | None = None) -> None:
     if wrong.any():
         place = int(np.flatnonzero(wrong)[0])
-        raise BagDataError(f"{rule}; entry {place} is {values[place]:g}.")
+        where = f"entry {place}" if ids is None else f"bag {ids[place]!r}"
+        raise BagDataError(f"{where}: found {values[place]:g}; {rule}.")
 
 
 def log_potentials(evidence: Evidence, sizes: Ints, label_noise: float = 0.0) -> Floats:

@@ -4,6 +4,7 @@ A module can be saved if its class is registered and it carries ``configuration`
 values) that build another one like it; its weights are saved as tensors.
 """
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,8 @@ _REGISTERED: dict[str, type[nn.Module]] = {}
 
 def register_feature_map(name: str, kind: type[nn.Module]) -> None:
     """Make a class of modules known under a name, so that models that use it can be saved and loaded."""
+    if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+        raise BagDataError(f"register_feature_map: expected a class of torch modules for {name!r}, got {kind!r}.")
     if _REGISTERED.setdefault(name, kind) is not kind:
         raise BagDataError(f"another feature map is already registered as {name!r}; choose another name.")
 
@@ -32,7 +35,7 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            for inner, outer in zip(sizes[:-1], sizes[1:], strict=True):
+            for inner, outer in itertools.pairwise(sizes):
                 layers += [nn.Linear(inner, outer), nn.Tanh()]
         self.layers = nn.Sequential(*layers[:-1])
 
@@ -51,10 +54,16 @@ def describe_feature_map(module: nn.Module) -> dict[str, Any]:
     configuration = getattr(module, "configuration", None)
     if name is None or not isinstance(configuration, dict):
         raise ModelFileError(
-            f"a model with feature map {type(module).__name__} cannot be saved (it works otherwise): register its class "
-            "with bagwise.register_feature_map and give it a `configuration` of keyword arguments."
+            f"a model with feature map {type(module).__name__} cannot be saved (it works otherwise): register its "
+            "class with bagwise.register_feature_map and give it a `configuration` of keyword arguments."
         )
-    return {"name": name, "configuration": json.loads(json.dumps(configuration))}
+    try:
+        return {"name": name, "configuration": json.loads(json.dumps(configuration, allow_nan=False))}
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"a model with feature map {type(module).__name__} cannot be saved (it works otherwise): its "
+            f"`configuration` must hold plain numbers, text and lists only ({error})."
+        ) from None
 
 
 def rebuild_feature_map(description: dict[str, Any]) -> nn.Module:
@@ -62,7 +71,8 @@ def rebuild_feature_map(description: dict[str, Any]) -> nn.Module:
     name = description.get("name")
     if name not in _REGISTERED:
         raise ModelFileError(
-            f"the file needs the feature map {name!r}, which is not registered; call bagwise.register_feature_map first."
+            f"the file needs the feature map {name!r}, which is not registered; call bagwise.register_feature_map "
+            "with that name first."
         )
     return _REGISTERED[name](**description["configuration"])
 
@@ -74,11 +84,15 @@ def check_feature_map(module: Any, rows: Tensor) -> int:
     try:
         with torch.no_grad():
             found = module(rows)
-    except (RuntimeError, TypeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
         raise BagDataError(f"feature_map: it does not take {rows.shape[1]} features per instance ({error}).") from error
-    if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != len(rows):
+    if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != len(rows) or found.shape[1] == 0:
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise BagDataError(f"feature_map: expected ({len(rows)}, any number of) features for {len(rows)} rows, got {shape}.")
+        raise BagDataError(
+            f"feature_map: expected a matrix with {len(rows)} rows, one for every row it was given, got {shape}."
+        )
+    if found.dtype != rows.dtype:
+        raise BagDataError(f"feature_map: it turns rows of {rows.dtype} into {found.dtype}; it must keep their type.")
     if not bool(torch.isfinite(found).all()):
         raise BagDataError("feature_map: it returns values that are not finite; check its weights and layers.")
     return found.shape[1]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise._validation import check_option, check_positive
-from bagwise.exceptions import BagDataError, ModelFileError
+from bagwise.exceptions import BagDataError, ModelFileError, NumericalError
 from bagwise.feature_maps import describe_feature_map, rebuild_feature_map
 
 NAMES = ("rbf", "exponential", "matern32", "matern52", "linear")
@@ -72,8 +72,15 @@ class MappedKernel(Kernel):
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **others: Any) -> Tensor:
         """The base kernel between mapped rows."""
-        covariance = self.base_kernel(self.feature_map(x1), self.feature_map(x2), diag=diag)
-        return covariance if diag else covariance.to_dense()
+        covariance = self.base_kernel(self._mapped(x1), self._mapped(x2), diag=diag)
+        dense: Tensor = covariance if diag else covariance.to_dense()
+        return dense
+
+    def _mapped(self, x: Tensor) -> Tensor:
+        features: Tensor = self.feature_map(x)
+        if not bool(torch.isfinite(features).all()):
+            raise NumericalError("feature_map: it returns values that are not finite for some of the rows.")
+        return features
 
 
 def relevance(kernel: Kernel, n_features: int) -> NDArray[np.float64] | None:
@@ -176,7 +183,11 @@ def describe(kernel: Kernel) -> dict[str, Any]:
     """The structure of a kernel as JSON; its parameters are in ``parameters``."""
     name = type(kernel).__name__
     if isinstance(kernel, MappedKernel):
-        return {"kernel": name, "map": describe_feature_map(kernel.feature_map), "parts": [describe(kernel.base_kernel)]}
+        return {
+            "kernel": name,
+            "map": describe_feature_map(kernel.feature_map),
+            "parts": [describe(kernel.base_kernel)],
+        }
     if type(kernel) is not getattr(kernels, name, None):
         raise ModelFileError(_cannot_save(name))
     if name in _NESTED:
@@ -221,21 +232,28 @@ def _own_transform(constraint: constraints.Interval) -> bool:
 
 
 def parameters(kernel: Kernel) -> dict[str, Tensor]:
-    """The raw parameters of a kernel by name."""
-    return {name: value.detach().clone() for name, value in kernel.named_parameters()}
+    """The raw parameters of a kernel by name, and what else a feature map in it remembers."""
+    return {name: value.detach().clone() for name, value in _state(kernel).items()}
+
+
+def _state(kernel: Kernel) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = dict(kernel.named_parameters())
+    if isinstance(kernel, MappedKernel):
+        state |= {f"feature_map.{name}": value for name, value in kernel.feature_map.named_buffers()}
+    return state
 
 
 def rebuild(tree: dict[str, Any], values: dict[str, Tensor], dtype: torch.dtype) -> Kernel:
     """The kernel that ``describe`` and ``parameters`` describe."""
     largest = max((value.numel() for value in values.values()), default=0)
     kernel = _exact_near_zero(_build(tree, largest).to(dtype))
-    own = dict(kernel.named_parameters())
+    own = _state(kernel)
     if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in values.items()}:
         raise ModelFileError(f"the kernel needs the parameters {sorted(own)}, the file has {sorted(values)} or others.")
     for name, parameter in own.items():
         if not bool(torch.isfinite(values[name]).all()):
             raise ModelFileError(f"the kernel's parameter {name} is not finite.")
-        parameter.data = values[name].to(dtype).clone()
+        parameter.data = values[name].to(parameter.dtype).clone()
     return kernel
 
 

@@ -1,4 +1,4 @@
-"""How many instances of a bag are positive: its predictive law, chances of ranges, fractions (models section 1.6)."""
+"""How many instances of a bag are positive: its predictive law, chances of ranges, fractions (theory section 1.6)."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What a model believes under each of its draws of v: the samples behind count laws and queries (models section 1.7).
+"""What a model believes under each of its draws of v: the samples behind count laws and queries (theory section 1.7).
 
 Given v the instances of a bag are independent with P(yᵢ = 1 | v) = cdf(φᵢᵀv / sᵢ), sᵢ² = 1 + κᵢ. The draws are those of
 ``bag_probability``: everything that is averaged over v is averaged over the same points.

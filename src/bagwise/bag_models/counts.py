@@ -135,10 +135,14 @@ class CountEvidence:
             tuple(column._speaks[0] for column in columns),
         )
 
-    def bounded(self) -> bool:
-        """Whether every potential is at most 1, so that a log evidence above 0 would be a contradiction."""
-        tables = zip(self._tables, self._speaks, strict=True)
-        return all(table is None or not speaks.any() or float(table.max()) <= 0.0 for table, speaks in tables)
+    def ceiling(self) -> Floats:
+        """(K,) Σ_b max_k log ψ_b(k): no log evidence can be higher, and one that claims to be is wrong."""
+        highest = np.zeros(len(self._tables))
+        starts = self.offsets[:-1] + np.arange(len(self.labels))
+        for column, (table, speaks) in enumerate(zip(self._tables, self._speaks, strict=True)):
+            if table is not None and speaks is not None:
+                highest[column] = np.maximum.reduceat(table, starts)[speaks].sum()
+        return highest
 
     def observed(self) -> NDArray[np.bool_]:
         """(B, K) whether a bag says anything."""

@@ -72,6 +72,8 @@ class EvidenceSearch:
             except KeyboardInterrupt:
                 interrupted = True
         self._set(self._best_at)
+        for block in self._blocks:
+            block.clear()
         course = np.array(self._course)
         return Trace(_NAME, course, np.zeros_like(course), converged and math.isfinite(self._best), interrupted)
 

@@ -24,6 +24,7 @@ DAMPING = (0.5, 0.2, 0.1, 0.03)
 _PATIENCE = 10  # sweeps without a smaller residual before the damping grows
 _SHORTENINGS = 30
 _LEAST = 1e-6  # what 1 + vc·g2 and d must exceed
+_ROUNDING = 1e-6  # what a log evidence may exceed its ceiling by
 _NORM = 8  # Σ|x|⁸ adds over chunks, and its root lies within N^(1/8) of the largest |x|
 
 
@@ -78,16 +79,17 @@ def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sum
         zeros = torch.zeros(len(design.phi), belief.mean.shape[1], dtype=design.phi.dtype, device=design.phi.device)
         sites = Sites(zeros, zeros, (zeros, zeros), (zeros, zeros))
     without = cavity(design.phi, design.kappa, sites.tau, sites.nu, belief)
-    log_z, goal = _matched(chunk, sites, without)
+    log_z, goal, stuck = _matched(chunk, sites, without)
     moved = sum((new - old).abs().pow(_NORM).sum() for new, old in zip(goal, sites[:2], strict=True))
     sums = {
         "log_z": log_z.sum(0) + local_evidence(design.kappa, sites.tau, sites.nu, without).sum(0),
-        "moved": torch.as_tensor(moved),
+        "moved": torch.as_tensor(moved) + stuck.sum(),  # a message that cannot be updated has not arrived
     }
     return sums, Sites(sites.tau, sites.nu, (sites.tau, sites.nu), goal)
 
 
-def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
+    """log Z_b, the new messages, and which of them stay as they are because they cannot be computed."""
     s = torch.sqrt(1.0 + without.variance)
     z = without.mean / s
     log_z, g = chunk.evidence.terms(z, chunk.design.segments)
@@ -96,7 +98,7 @@ def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple
     usable = without.sound & (shrink > _LEAST)
     shrink = torch.where(usable, shrink, torch.ones_like(shrink))
     tau, nu = -g2 / shrink, (g1 - g2 * without.mean) / shrink
-    return log_z, (torch.where(usable, tau, sites.tau), torch.where(usable, nu, sites.nu))
+    return log_z, (torch.where(usable, tau, sites.tau), torch.where(usable, nu, sites.nu)), ~usable
 
 
 def move_step(chunk: Chunk, sites: Sites, length: float) -> tuple[Sums, Sites]:
@@ -113,6 +115,12 @@ def move_step(chunk: Chunk, sites: Sites, length: float) -> tuple[Sums, Sites]:
     d = 1.0 + tau * kappa
     precision = torch.stack([phi.T @ (weights[:, None] * phi) for weights in (tau / d).T])
     return {"precision": precision, "shift": phi.T @ (nu / d)}, sites._replace(tau=tau, nu=nu)
+
+
+def stay_step(chunk: Chunk, sites: Sites, shared: None) -> tuple[Sums, Sites]:
+    """What the remembered messages add to A and its shift."""
+    here = sites.tau, sites.nu
+    return move_step(chunk, sites._replace(start=here, goal=here), 0.0)
 
 
 class ExpectationPropagation:
@@ -141,11 +149,16 @@ class ExpectationPropagation:
 
     def resume(self) -> None:
         """Start from the messages that the chunks remember."""
-        self._move(0.0)
+        self._update(self._chunks.sweep(stay_step, None))
+
+    def plausible(self, ceiling: Tensor) -> bool:
+        """Whether the log evidence is a number, and in no column above the highest that there can be."""
+        return bool((self.log_evidence <= ceiling + _ROUNDING).all())
 
     def posterior(self) -> GaussianPosterior:
         """q(v) under the current messages."""
-        return GaussianPosterior(self._belief.mean, self._factors, torch.arange(len(self._factors)))
+        own = torch.arange(len(self._factors), device=self._factors.device)
+        return GaussianPosterior(self._belief.mean, self._factors, own)
 
     def _propose(self) -> float:
         sums = self._chunks.sweep(propose_step, self._belief)

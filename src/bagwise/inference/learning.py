@@ -66,22 +66,24 @@ class LearningSettings(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Features with their new kernel, and how the search for it went."""
+    """Features with their new kernel, and how the search for it went; None where nothing was free."""
 
     features: Features
-    trace: Trace
+    trace: Trace | None
 
 
 def learn_features(
     features: Features, bags: Bags, evidence: CountEvidence, settings: LearningSettings, watch: Watch
 ) -> Learned:
     """Find kernel parameters (and inducing inputs) of high evidence, on a subset of the bags where there are many."""
-    chosen = _subset(bags, evidence, settings.random)
     kernel, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
-    objective = _Objective(kernel, inducing, features, bags[chosen], evidence.of_bags(chosen))
     blocks: list[Block] = [KernelParameters(kernel, inducing.shape[1])]
     if settings.learn_inducing:
         blocks.append(TensorBlock(inducing))
+    if not any(len(block.get()) for block in blocks):
+        return Learned(features, None)
+    chosen = _subset(bags, evidence, settings.random)
+    objective = _Objective(kernel, inducing, features, bags[chosen], evidence.of_bags(chosen))
     trace = EvidenceSearch(blocks, objective).run(settings.n_restarts, _ITERATIONS, settings.random, watch)
     made = assemble(
         kernel,
@@ -90,7 +92,7 @@ def learn_features(
         features.scale,
         bias=features.bias,
         jitter=features.jitter,
-        origin=features.origin,
+        origin=f"{features.origin}, then learned" if settings.learn_inducing else features.origin,
     )
     return Learned(made, trace)
 
@@ -103,7 +105,7 @@ class _Objective:
         self._x = features.standardised(bags.X)
         self._segments = Segments(torch.from_numpy(bags.offsets.copy()).to(features.device))
         self._evidence = evidence.chunk(slice(0, len(bags)), features.dtype, features.device)
-        self._bounded = evidence.bounded()
+        self._ceiling = torch.as_tensor(evidence.ceiling(), device=features.device)
         self._remembered: list[Any] = [None]
 
     def __call__(self) -> Tensor:
@@ -125,7 +127,7 @@ class _Objective:
 
     def _converged(self, chunk: Chunk) -> Any:
         """Messages at the current kernel, from the last ones or, should that fail, from nothing."""
-        for start in (self._remembered, [None]):
+        for start in (self._remembered, [None]) if self._remembered[0] is not None else ([None],):
             chunks = InMemory([chunk], start)
             if self._settle(chunks, chunk, resume=start[0] is not None):
                 self._remembered = chunks.remembered
@@ -140,16 +142,21 @@ class _Objective:
             if resume:
                 engine.resume()
             trace = iterate(engine.step, name="log evidence", max_iter=_SWEEPS, tol=_TOLERANCE)
-            return trace.converged and (not self._bounded or float(engine.log_evidence.max()) <= 0.0)
         except NumericalError:
             return False
+        if trace.interrupted:
+            raise KeyboardInterrupt
+        return trace.converged and engine.plausible(self._ceiling)
 
 
 def _subset(bags: Bags, evidence: CountEvidence, random: np.random.RandomState) -> NDArray[np.int64]:
-    """Bags that say something, a random part of them where they hold too many instances."""
+    """Bags that say something, where they hold too many instances a random choice of bags that fit."""
     speaking = np.flatnonzero(evidence.observed().any(axis=1))
     if bags.sizes[speaking].sum() <= LEARNING_ROWS:
         return speaking
-    order = random.permutation(speaking)
-    enough = max(1, int(np.searchsorted(np.cumsum(bags.sizes[order]), LEARNING_ROWS)))
-    return np.sort(order[:enough])
+    order, room, chosen = random.permutation(speaking), LEARNING_ROWS, []
+    for bag, size in zip(order, bags.sizes[order], strict=True):
+        if size <= room:
+            chosen.append(bag)
+            room -= size
+    return np.sort(np.array(chosen or order[:1], dtype=np.int64))

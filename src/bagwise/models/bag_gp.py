@@ -5,24 +5,25 @@ import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise import kernels
 from bagwise.bag_models.counts import CountEvidence
-from bagwise.bags import Bags
+from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import ConvergenceWarning, NumericalError
 from bagwise.feature_maps import check_feature_map
-from bagwise.features import Features
-from bagwise.inference.chunks import in_memory
+from bagwise.features import Features, column_moments
+from bagwise.inference.chunks import Chunks, in_memory
 from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.learning import LearningSettings, learn_features
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.inference.mean_field import MeanField
 from bagwise.kernel_parameters import VARIANCE_CENTRE
 from bagwise.models.base import BagClassifier, ModelCard, check_iterations
-from bagwise.models.count_input import read_counts
+from bagwise.models.count_input import holds_positive, read_counts, read_statement
 from bagwise.posterior import GaussianPosterior
 
 KINDS = ("label", "fraction", "count")
@@ -140,7 +141,25 @@ class BagGP(BagClassifier):
         self.inference_ = self._choice(counts.tight, checked, counts.evidence)
         result = self._inferred(features, checked, counts.evidence)
         self._finish(features, *result)
+        if self.learning_trace_ is not None and self.learning_trace_.interrupted:
+            raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
+
+    def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over bags (with several labels: over all bags and labels), of "it holds at least one positive".
+
+        Fractions, ranges of counts and ``Evidence`` are read as that label: 1 for a fraction above 0 or a lowest count
+        of 1 or more, 0 for a fraction of 0 or a highest count of 0. Where ``y`` says neither (any other range, or
+        nothing) the bag does not count.
+        """
+        given = as_bags(bags)
+        statement = read_statement(y, given, isinstance(bags, Bags), self.evidence, 1.0)
+        if statement is None:
+            return super().score(bags, y, sample_weight)
+        holds = holds_positive(statement)
+        truth = np.full(len(holds), None)
+        truth[~np.isnan(holds)] = np.ravel(self.classes_)[:2][holds[~np.isnan(holds)].astype(int)]
+        return super().score(given, truth, sample_weight)
 
     @property
     def kernel_(self) -> Any:
@@ -169,10 +188,13 @@ class BagGP(BagClassifier):
         variance = VARIANCE_CENTRE if self.learn else 1.0
         if self.feature_map is None:
             return kernels.trainable_kernel(self.kernel, bags.n_features, self.lengthscale, variance, self.ard)
-        module = copy.deepcopy(self.feature_map).double() if isinstance(self.feature_map, torch.nn.Module) else None
-        width = check_feature_map(module or self.feature_map, torch.zeros(3, bags.n_features, dtype=torch.float64))
+        module = self.feature_map
+        if isinstance(module, torch.nn.Module):  # a copy of our own; its layers always behave as in prediction
+            module = copy.deepcopy(module).double().eval()
+        width = check_feature_map(module, _some_rows(bags, self.standardize))
         base = kernels.trainable_kernel(self.kernel, width, self.lengthscale, variance, self.ard)
-        return kernels.MappedKernel(base.double(), module)
+        lengthscale = self.lengthscale if base is self.kernel else None
+        return kernels.MappedKernel(kernels.make_kernel(base, width, lengthscale, torch.float64), module)
 
     def _learned(self, features: Features, bags: Bags, evidence: CountEvidence) -> Features:
         self.learning_trace_ = None
@@ -182,13 +204,8 @@ class BagGP(BagClassifier):
         watch = Watch("learning the kernel", self.verbose)
         learned = learn_features(features, bags, evidence, settings, watch)
         self.learning_trace_ = learned.trace
-        if not learned.trace.converged and not learned.trace.interrupted:
-            warnings.warn(
-                f"the search for the kernel stopped after {len(learned.trace)} evaluations before it settled; the best "
-                "kernel found is kept. More restarts (n_restarts) or a kernel with fewer parameters may help.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
+            warnings.warn(_unsettled(learned.trace), ConvergenceWarning, stacklevel=3)
         return learned.features
 
     def _choice(self, tight: bool, bags: Bags, evidence: CountEvidence) -> str:
@@ -199,8 +216,9 @@ class BagGP(BagClassifier):
 
     def _inferred(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
         if self.inference_ == "ep":
+            chunks = in_memory(features, bags, evidence)
             try:
-                return self._by_ep(features, bags, evidence)
+                return self._by_ep(features, chunks, evidence)
             except NumericalError as error:
                 warnings.warn(
                     f"expectation propagation failed ({error}); the mean-field answer is given instead "
@@ -211,19 +229,16 @@ class BagGP(BagClassifier):
                 self.inference_ = "vi"
         return self._by_vi(features, bags, evidence)
 
-    def _by_ep(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
-        n_labels = evidence.labels.shape[1]
-        state = ExpectationPropagation(
-            in_memory(features, bags, evidence), features.n_columns, n_labels, features.device
-        )
+    def _by_ep(self, features: Features, chunks: Chunks, evidence: CountEvidence) -> _Result:
+        state = ExpectationPropagation(chunks, features.n_columns, evidence.labels.shape[1], features.device)
         trace = iterate(state.step, name="log evidence", **self._limits("ep"))
         if trace.interrupted:
             return _Result(state.posterior(), trace, state.log_evidence)
         state.finish()
         if not trace.converged:
             raise NumericalError(f"its messages still moved by {trace.residuals[-1]:.1e} after {len(trace)} sweeps")
-        if evidence.bounded() and float(state.log_evidence.max()) > 0.0:
-            raise NumericalError("it claims evidence with a probability above one")
+        if not state.plausible(torch.as_tensor(evidence.ceiling(), device=features.device)):
+            raise NumericalError("it claims an evidence above the highest that there can be")
         return _Result(state.posterior(), trace, state.log_evidence)
 
     def _by_vi(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
@@ -245,3 +260,23 @@ class BagGP(BagClassifier):
             "watch": Watch(type(self).__name__, self.verbose, self.callback),
             "open_end": self.max_iter is None,
         }
+
+
+def _some_rows(bags: Bags, standardize: bool) -> torch.Tensor:
+    """Rows as a feature map will see them, at most a thousand, to try it on."""
+    rows = bags.X[:: max(1, bags.n_instances // 1000)]
+    dense = np.asarray(rows.toarray() if scipy.sparse.issparse(rows) else rows, dtype=np.float64)
+    shift, scale = column_moments(bags.X) if standardize else (0.0, 1.0)
+    return torch.from_numpy((dense - shift) / scale)
+
+
+def _unsettled(trace: Trace) -> str:
+    if not np.isfinite(trace.values).any():
+        return (
+            "the kernel could not be learned: its evidence could be evaluated nowhere, so the kernel stays as given. "
+            "Other starting values (lengthscale, or a gpytorch kernel) or more restarts (n_restarts) may help."
+        )
+    return (
+        f"the search for the kernel stopped after {len(trace)} evaluations before it settled; the best kernel found is "
+        "kept. More restarts (n_restarts) or a kernel with fewer parameters may help."
+    )

@@ -1,16 +1,18 @@
 """y in, count evidence out: what ``BagGP`` makes of labels, fractions, ranges, mixtures and known instances."""
 
+import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bagwise.bag_models.counts import CountEvidence, possible_entries
+from bagwise.bag_models.counts import CountEvidence, possible_counts, possible_entries
 from bagwise.bags import Bags
 from bagwise.evidence import label_array, read_labels
 from bagwise.evidence_counts import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
-from bagwise.exceptions import BagDataError
+from bagwise.exceptions import BagDataError, BagDataWarning
 
 
 class CountInput(NamedTuple):
@@ -24,15 +26,18 @@ class CountInput(NamedTuple):
 
 def read_counts(y: Any, bags: Bags, given: Any, kind: str, confidence: Any, label_noise: float) -> CountInput:
     """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself."""
-    if isinstance(y, list) and y and all(isinstance(entry, Evidence) for entry in y):
-        y = Evidence.concat(y)
-    if isinstance(y, Evidence) or kind != "label":
-        statement = y if isinstance(y, Evidence) else _statement(y, bags, given, kind, confidence)
+    keyed = isinstance(given, Bags)
+    statement = read_statement(y, bags, keyed, kind, confidence)
+    has_known = bags.known is not None and not np.isnan(bags.known).all()
+    if statement is not None:
+        if not has_known and (statement.kind == NONE).all():
+            _warn_nothing()
         return _one_column(statement, bags, label_noise, np.array([0, 1]))
-    labels = read_labels(y, bags, keyed=isinstance(given, Bags), may_be_empty=isinstance(given, Bags | list | tuple))
+    may_be_empty = isinstance(given, Bags | list | tuple)
+    labels = read_labels(y, bags, keyed=keyed, may_be_empty=may_be_empty, alone=not has_known)
     if labels.names is None:
         return _one_column(label(labels.values[:, 0]), bags, label_noise, labels.classes)
-    if bags.known is not None:
+    if has_known:
         raise BagDataError(
             "the bags carry known instance labels, but y has several label columns and nothing says which one they "
             "belong to; fit that column alone, or drop them with bags.with_known(None)."
@@ -41,22 +46,54 @@ def read_counts(y: Any, bags: Bags, given: Any, kind: str, confidence: Any, labe
     return CountInput(CountEvidence.side_by_side(columns), labels.classes, labels.names, False)
 
 
-def _statement(y: Any, bags: Bags, given: Any, kind: str, confidence: Any) -> Evidence:
-    array = label_array(y, bags, keyed=isinstance(given, Bags))
+def read_statement(y: Any, bags: Bags, keyed: bool, kind: str, confidence: Any) -> Evidence | None:
+    """``y`` as evidence, one statement per bag; None where it holds labels of the user's own classes."""
+    statement = _joined(y, bags)
+    if statement is None and kind == "label":
+        return None
+    if statement is None:
+        statement = _numeric(label_array(y, bags, keyed=keyed), bags, kind, confidence)
+    if len(statement) != len(bags):
+        raise BagDataError(f"y has {len(statement)} statements, but there are {len(bags)} bags; give one per bag.")
+    _check_counts(statement, bags)
+    return statement
+
+
+def holds_positive(statement: Evidence) -> NDArray[np.float64]:
+    """1 where a bag is said to hold a positive, 0 where it is said to hold none, NaN where neither."""
+    kind, first, second = statement.kind, statement.first, statement.second
+    some = (first > 0) & (kind != NONE)
+    none = np.where(kind == COUNT, second == 0, first == 0) & (kind != NONE)
+    return np.select([some, none], [1.0, 0.0], np.nan)
+
+
+def _joined(y: Any, bags: Bags) -> Evidence | None:
+    """An ``Evidence`` given whole, piece by piece, or as one piece for every bag id."""
+    if isinstance(y, Evidence):
+        return y
+    parts = y.values() if isinstance(y, Mapping) else y if isinstance(y, list | tuple | np.ndarray) else ()
+    if len(parts) == 0 or not all(isinstance(part, Evidence) for part in parts):
+        return None
+    return Evidence.concat(bags.align(y) if isinstance(y, Mapping) else y)
+
+
+def _numeric(array: NDArray[Any], bags: Bags, kind: str, confidence: Any) -> Evidence:
     try:
+        if array.ndim == 1 and array.dtype == object and kind == "count":  # pairs, as the values of a dict
+            array = np.array(array.tolist(), dtype=object)
         values = np.where(pd.isna(array), np.nan, array).astype(np.float64)
     except (TypeError, ValueError):
         raise BagDataError(f"evidence={kind!r}: y must hold numbers (NaN where nothing is known).") from None
     if kind == "fraction":
         if values.ndim == 2 and values.shape[1] != 1:
             raise BagDataError(f"evidence='fraction': expected one number per bag, got y of shape {values.shape}.")
-        return fraction(values.ravel(), _per_bag(confidence, bags))
+        return fraction(values.ravel(), _per_bag(confidence, bags), ids=bags.ids)
     if values.ndim != 2 or values.shape[1] != 2:
         raise BagDataError(
             "evidence='count': expected y of shape (B, 2), the lowest and highest number of positives of every bag, "
             f"got shape {values.shape}."
         )
-    return count(values[:, 0], values[:, 1])
+    return count(values[:, 0], values[:, 1], ids=bags.ids)
 
 
 def _per_bag(confidence: Any, bags: Bags) -> NDArray[np.float64]:
@@ -70,9 +107,6 @@ def _per_bag(confidence: Any, bags: Bags) -> NDArray[np.float64]:
 
 
 def _one_column(statement: Evidence, bags: Bags, label_noise: float, classes: NDArray[Any]) -> CountInput:
-    if len(statement) != len(bags):
-        raise BagDataError(f"y has {len(statement)} statements, but there are {len(bags)} bags; give one per bag.")
-    _check_counts(statement, bags)
     sizes = bags.sizes
     known = np.full(bags.n_instances, np.nan) if bags.known is None else bags.known
     has_known = np.add.reduceat((~np.isnan(known)).astype(np.int64), bags.offsets[:-1]) > 0
@@ -103,10 +137,14 @@ def _check_possible(table: NDArray[np.float64], known: NDArray[np.float64], bags
     if len(wrong):
         bag = int(wrong[0])
         rows = np.arange(bags.offsets[bag], bags.offsets[bag + 1])
-        row = int(rows[~np.isnan(known[rows])][0])
+        allowed = np.flatnonzero(table[starts[bag] : starts[bag] + len(rows) + 1] > -np.inf)
+        lowest = int(possible_counts(known[rows], bags.sizes[[bag]])[0][0])
+        culprit = 1.0 if allowed.max() < lowest else 0.0  # too many known positives, or too many known negatives
+        row = int(rows[known[rows] == culprit][0])
         raise BagDataError(
-            f"bag {bags.ids[bag]!r} contradicts its instances: what is known of the bag cannot be true when its "
-            f"instance in row {bags.rows[row]} of the table is known to be {known[row]:g}. Correct one of the two."
+            f"bag {bags.ids[bag]!r} contradicts its instances: what is known of the bag allows {allowed.min()} to "
+            f"{allowed.max()} positives, but among its instances {(known[rows] == culprit).sum()} are known to be "
+            f"{culprit:g}, the first in row {bags.rows[row]} of the table. Correct one of the two."
         )
 
 
@@ -120,3 +158,9 @@ def _tight(statement: Evidence, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
     ranges = (statement.kind == COUNT) & (first > 0) & (second < sizes)
     tight: NDArray[np.bool_] = (fractions | ranges) & (sizes > 1)
     return tight
+
+
+def _warn_nothing() -> None:
+    warnings.warn(
+        "nothing is known about any bag: the model can only answer with its prior.", BagDataWarning, stacklevel=4
+    )
