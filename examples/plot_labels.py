@@ -51,7 +51,7 @@ def main(output=None):
     bags, y, instance_y = make_bags(80, bag_size=(5, 9), random_state=0)
     model = BagGP(random_state=0).fit(bags, y)
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 5.6), layout="constrained", sharex=True, sharey=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 5.6), layout="compressed", sharex=True, sharey=True)
     draw_bags(left, bags, y)
     shade = draw_answer(right, model, bags, instance_y)
     for ax in (left, right):

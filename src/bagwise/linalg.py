@@ -61,6 +61,11 @@ def unwhiten(lower: Tensor, b: Tensor) -> Tensor:
     return solution
 
 
+def solve_factor(lower: Tensor, b: Tensor) -> Tensor:
+    """A⁻¹ b from the factor of A; b is a matrix of columns."""
+    return torch.cholesky_solve(b, lower)
+
+
 def logdet(lower: Tensor) -> Tensor:
     """log det A from the factor of A."""
     return 2.0 * lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)

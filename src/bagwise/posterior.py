@@ -1,11 +1,13 @@
 """The posterior of the whitened weights v, and the only derivation of q(f*) from q(v)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from bagwise.linalg import settled, unwhiten, whiten
+
+_BLOCK = 4_000_000  # entries of one (rows × draws) block
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,13 @@ class GaussianPosterior:
     def moments(self, phi: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f = φᵀv + N(0, κ) for rows φ: φᵀμ and |C⁻¹φ|² + κ, each (n, K)."""
         rows = phi.to(self.mean.dtype)
-        spread = torch.stack([whiten(factor, rows.T).square().sum(0) for factor in self.factors], dim=1)
-        return rows @ self.mean, spread[:, self.factor_of] + kappa.to(self.mean.dtype)[:, None]
+        return rows @ self.mean, _spread(self.factors, rows)[:, self.factor_of] + kappa.to(self.mean.dtype)[:, None]
+
+    def probability(self, phi: Tensor, kappa: Tensor) -> Tensor:
+        """P(y* = 1) = cdf(mean / sqrt(1 + var)), (n, K): equation (1.9), with the root that the paper's print lost."""
+        mean, variance = self.moments(phi, kappa)
+        probability: Tensor = torch.special.ndtr(mean / torch.sqrt(1.0 + variance))
+        return probability
 
     def draws(self, normals: Tensor) -> Tensor:
         """(K, R, S) draws of v from (R, S) standard normal (or quasi-random normal) columns: μ + C⁻ᵀ z."""
@@ -34,3 +41,75 @@ class GaussianPosterior:
     def to(self, device: torch.device) -> "GaussianPosterior":
         """The same posterior on another device."""
         return GaussianPosterior(self.mean.to(device), self.factors.to(device), self.factor_of.to(device))
+
+
+@dataclass(frozen=True)
+class SamplePosterior:
+    """Draws of v from chains that ran side by side, with what the sampler knew when it made them.
+
+    Every sweep draws v ~ N(w, (C Cᵀ)⁻¹) with a w of its own and the same C (3.1). So the posterior is a mixture of
+    Gaussians with one covariance: averages over w, the Gaussian around it integrated out, are Rao–Blackwell estimates.
+    """
+
+    weights: Tensor  # (K, chains, draws, R) v
+    means: Tensor  # (K, chains, draws, R) w
+    factors: Tensor  # (P, R, R) Cholesky factors C of the conditional precisions
+    factor_of: Tensor  # (K,) which factor belongs to each column
+    mean: Tensor = field(init=False, repr=False)  # (R, K)
+    covariance: Tensor = field(init=False, repr=False)  # (K, R, R) of w
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "means", "factors", "factor_of"):
+            object.__setattr__(self, name, settled(getattr(self, name)))
+        pooled = self.means.flatten(1, 2)
+        centred = pooled - pooled.mean(1, keepdim=True)
+        object.__setattr__(self, "mean", settled(pooled.mean(1).T))
+        object.__setattr__(self, "covariance", centred.mT @ centred / pooled.shape[1])
+
+    def moments(self, phi: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f, each (n, K): φᵀ E w and φᵀ Cov(w) φ + |C⁻¹φ|² + κ."""
+        rows = phi.to(self.mean.dtype)
+        between = torch.stack([((rows @ part) * rows).sum(1) for part in self.covariance], dim=1)
+        within = _spread(self.factors, rows)[:, self.factor_of] + kappa.to(self.mean.dtype)[:, None]
+        return rows @ self.mean, between.clamp(min=0.0) + within
+
+    def probability(self, phi: Tensor, kappa: Tensor) -> Tensor:
+        """P(y* = 1), (n, K): the average over the draws of ``conditional_probability``."""
+        rows = max(1, _BLOCK // self.weights.shape[1:3].numel())
+        parts = []
+        for some, left in zip(torch.split(phi, rows), torch.split(kappa, rows), strict=True):
+            columns = [self.conditional_probability(some, left, k).mean((1, 2)) for k in range(len(self.weights))]
+            parts.append(torch.stack(columns, dim=1))
+        return torch.cat(parts)
+
+    def conditional_probability(self, phi: Tensor, kappa: Tensor, column: int) -> Tensor:
+        """P(y* = 1 | w) = cdf(φᵀw / sqrt(1 + κ + |C⁻¹φ|²)) for every draw, (n, chains, draws)."""
+        rows = phi.to(self.mean.dtype)
+        factor = self.factors[int(self.factor_of[column])]
+        scale = torch.sqrt(1.0 + kappa.to(rows.dtype) + whiten(factor, rows.T).square().sum(0))
+        scores = (rows / scale[:, None]) @ self.means[column].flatten(0, 1).T
+        probability: Tensor = torch.special.ndtr(scores)
+        return probability.reshape(len(rows), *self.weights.shape[1:3])
+
+    def pooled(self) -> Tensor:
+        """(K, R, chains · draws) every draw of v, chain after chain."""
+        return self.weights.flatten(1, 2).mT
+
+    def draws(self, normals: Tensor) -> Tensor:
+        """(K, R, S) draws of v, as many as ``normals`` has columns: evenly spaced among all of them, in their order."""
+        every = self.weights.shape[1:3].numel()
+        chosen = torch.arange(normals.shape[1], device=self.weights.device) * every // normals.shape[1]
+        return self.pooled()[:, :, chosen]
+
+    def to(self, device: torch.device) -> "SamplePosterior":
+        """The same posterior on another device."""
+        parts = (self.weights, self.means, self.factors, self.factor_of)
+        return SamplePosterior(*(part.to(device) for part in parts))
+
+
+Posterior = GaussianPosterior | SamplePosterior
+
+
+def _spread(factors: Tensor, rows: Tensor) -> Tensor:
+    """|C⁻¹φ|² for every row and factor, (n, P)."""
+    return torch.stack([whiten(factor, rows.T).square().sum(0) for factor in factors], dim=1)

@@ -1,4 +1,6 @@
-"""Instance and bag probabilities from a posterior (theory section 1.6)."""
+"""Instance and bag probabilities from a posterior (theory sections 1.6 and 3.4)."""
+
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -8,7 +10,8 @@ from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.features import Design, Features
-from bagwise.posterior import GaussianPosterior
+from bagwise.mixing import mcse_mean
+from bagwise.posterior import Posterior, SamplePosterior
 from bagwise.special import log_ndtr
 
 SOBOL_POINTS = 512
@@ -17,39 +20,75 @@ _BLOCK = 4_000_000  # entries of one (rows × points) block
 Array = NDArray[np.float64]
 
 
-def latent_moments(features: Features, posterior: GaussianPosterior, bags: Bags) -> tuple[Array, Array]:
+def latent_moments(features: Features, posterior: Posterior, bags: Bags) -> tuple[Array, Array]:
     """Mean and variance of f, each (N, K)."""
     parts = [posterior.moments(design.phi, design.kappa) for _, design in features.designs(bags)]
     mean, variance = (torch.cat(values).cpu().numpy() for values in zip(*parts, strict=True))
     return mean, variance
 
 
-def instance_probability(features: Features, posterior: GaussianPosterior, bags: Bags) -> Array:
+def instance_probability(features: Features, posterior: Posterior, bags: Bags) -> Array:
     """P(y* = 1), (N, K)."""
-    return torch.cat([_positive(design, posterior) for _, design in features.designs(bags)]).cpu().numpy()
+    parts = [posterior.probability(design.phi, design.kappa) for _, design in features.designs(bags)]
+    return torch.cat(parts).cpu().numpy()
 
 
-def bag_probability(features: Features, posterior: GaussianPosterior, bags: Bags, seed: int) -> Array:
+def bag_probability(features: Features, posterior: Posterior, bags: Bags, seed: int) -> Array:
     """P(at least one positive), (B, K): equation (1.10), the dependence of the instances through v included.
 
     ``seed`` belongs to the fitted model: every bag meets the same points, so its probability never depends on which
     other bags are asked about. The estimate is held between the bounds that the exact probabilities of its instances
     imply, max pᵢ ≤ P ≤ Σ pᵢ, so a bag never contradicts its instances, and a bag of one is exact.
     """
-    draws = posterior.draws(sobol_normals(posterior.mean.shape[0], seed).to(posterior.mean.device))
+    draws = weight_draws(posterior, seed)
     parts = []
     for _, design in features.designs(bags):
-        each = _positive(design, posterior)
+        each = posterior.probability(design.phi, design.kappa)
         least, most = design.segments.max(each), design.segments.sum(each).clamp(max=1.0)
         parts.append(_any_positive(design, draws.to(design.phi.dtype)).clamp(least, most))
     return torch.cat(parts).cpu().numpy()
 
 
-def _positive(design: Design, posterior: GaussianPosterior) -> Tensor:
-    """cdf(mean / sqrt(1 + var)): equation (1.9), with the root that the paper's print lost."""
-    mean, variance = posterior.moments(design.phi, design.kappa)
-    probability: Tensor = torch.special.ndtr(mean / torch.sqrt(1.0 + variance))
-    return probability
+class PredictionError(NamedTuple):
+    """Monte Carlo standard errors of the probabilities of a sampled model, for bags (B, …) and instances (N, …)."""
+
+    bags: Array
+    instances: Array
+
+
+def prediction_error(features: Features, posterior: SamplePosterior, bags: Bags) -> PredictionError:
+    """How far ``bag_probability`` and ``instance_probability`` may be off because the chains are finite.
+
+    From the spread within and between chains and the autocorrelation along them, (B, K) and (N, K).
+    """
+    rows = max(1, _BLOCK // posterior.weights.shape[1:3].numel())
+    of_bags, of_instances = [], []
+    for _, design in features.designs(bags):
+        of_bags.append(_columns_of([_bag_errors(design, posterior, k, rows) for k in range(len(posterior.weights))]))
+        for phi, kappa in zip(torch.split(design.phi, rows), torch.split(design.kappa, rows), strict=True):
+            series = (posterior.conditional_probability(phi, kappa, k) for k in range(len(posterior.weights)))
+            of_instances.append(_columns_of([mcse_mean(values.cpu().numpy()) for values in series]))
+    return PredictionError(np.concatenate(of_bags), np.concatenate(of_instances))
+
+
+def _bag_errors(design: Design, posterior: SamplePosterior, column: int, rows: int) -> Array:
+    scaled = design.phi / torch.sqrt(1.0 + design.kappa)[:, None]
+    draws = posterior.weights[column].flatten(0, 1).T.to(scaled.dtype)
+    step = max(1, _BLOCK // len(scaled))
+    parts = [design.segments.sum(log_ndtr(-(scaled @ some))).double() for some in torch.split(draws, step, dim=1)]
+    series = -torch.expm1(torch.cat(parts, dim=1)).reshape(-1, *posterior.weights.shape[1:3])
+    return np.concatenate([mcse_mean(some.cpu().numpy()) for some in torch.split(series, rows)])
+
+
+def _columns_of(columns: list[Array]) -> Array:
+    return np.stack(columns, axis=1)
+
+
+def weight_draws(posterior: Posterior, seed: int) -> Tensor:
+    """(K, R, S) draws of v that bag probabilities are averaged over: those of the chains, or quasi-random ones."""
+    if isinstance(posterior, SamplePosterior):
+        return posterior.pooled()
+    return posterior.draws(sobol_normals(posterior.mean.shape[0], seed).to(posterior.mean.device))
 
 
 def sobol_normals(dimension: int, seed: int) -> Tensor:

@@ -8,6 +8,7 @@ from torch.nn.functional import logsigmoid
 
 LOG_2PI = math.log(2.0 * math.pi)
 _LOG_2 = math.log(2.0)
+_UNDERFLOW = {torch.float64: -690.0, torch.float32: -80.0}  # exp of less has lost digits
 
 log_ndtr = torch.special.log_ndtr
 log_sigmoid = logsigmoid
@@ -70,12 +71,20 @@ def bernoulli_entropy(logit: Tensor) -> Tensor:
 def ndtri_exp(t: Tensor) -> Tensor:
     """The x with log cdf(x) = t, for t down to where cdf(x) itself has long underflowed, and up to t = 0 (x = inf).
 
-    Starts from the inverse (through 1 - cdf, which keeps its digits as t -> 0) or from its leading tail term, and takes
-    four Newton steps on log cdf, whose slope is the hazard. Where there is no finite answer the start is the answer.
+    While cdf(x) or 1 - cdf(x), the smaller of the two, is a number, the quantile of that number is accurate to the last
+    digits. Only beyond is the logarithm itself inverted.
     """
-    w = -2.0 * torch.clamp(t, max=-2.0) - LOG_2PI
-    tail = torch.where(torch.isinf(t), t, -torch.sqrt(torch.clamp(w - torch.log(w), min=0.0)))
-    x = torch.where(t > -2.0, -torch.special.ndtri(-torch.expm1(t)), tail)
+    below = t < -_LOG_2
+    x: Tensor = torch.special.ndtri(torch.where(below, torch.exp(t), -torch.expm1(t)))
+    x = torch.where(below, x, -x)
+    far = t < _UNDERFLOW[t.dtype]
+    return x.masked_scatter(far, _far_ndtri_exp(t[far])) if bool(far.any()) else x
+
+
+def _far_ndtri_exp(t: Tensor) -> Tensor:
+    """From the leading term of the tail, four Newton steps on log cdf, whose slope is the hazard; -inf stays."""
+    w = -2.0 * t - LOG_2PI
+    x = torch.where(torch.isinf(t), t, -torch.sqrt(w - torch.log(w)))
     for _ in range(4):
         change = (log_ndtr(x) - t) / hazard(x)
         x = x - torch.where(torch.isfinite(change), change, torch.zeros_like(change))
@@ -94,7 +103,9 @@ class Segments:
         return len(self.sizes)
 
     def sum(self, x: Tensor) -> Tensor:
-        """Sum over each bag."""
+        """Sum over each bag, differentiable any number of times."""
+        if x.requires_grad:  # the faster reduction has a first derivative only
+            return x.new_zeros(len(self), *x.shape[1:]).index_add(0, self.index, x)
         return torch.segment_reduce(x, "sum", offsets=self.offsets, axis=0)
 
     def max(self, x: Tensor) -> Tensor:

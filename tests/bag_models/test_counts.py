@@ -1,11 +1,68 @@
+"""log Z and G of any evidence against enumeration of all sign patterns, and what the chunks make of it."""
+
+import itertools
+
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 from tests.problems import enumerate_signs, segments_of
 
-from bagwise.bag_models.counts import label_terms
+from bagwise.bag_models.counts import CountEvidence, label_terms, possible_counts
+from bagwise.bags import ragged_ranges
+from bagwise.evidence_counts import Evidence, count, fraction, label, log_potentials
 
+CPU = torch.device("cpu")
+NAN = np.nan
 RULES = {0.0: lambda k: float(k == 0), 1.0: lambda k: float(k >= 1)}
+
+# Nine potentials on a bag of 8, with the noise of labels.
+NINE = {
+    "label 1": (label(1), 0.0),
+    "label 0": (label(0), 0.0),
+    "noisy label 1": (label(1), 0.1),
+    "noisy label 0": (label(0), 0.1),
+    "fraction, confident": (fraction(0.3, 1000.0), 0.0),
+    "fraction, loose": (fraction(0.6, 2.0), 0.0),
+    "fraction 1": (fraction(1.0, 5.0), 0.0),
+    "exactly 3": (count(3, 3), 0.0),
+    "between 2 and 6": (count(2, 6), 0.0),
+}
+
+
+def evidence_of(statement, sizes, known=None, noise=0.0):
+    """Everything through tables, labels too."""
+    sizes = np.asarray(sizes)
+    table = log_potentials(statement, sizes, noise)
+    known = np.full(sizes.sum(), NAN) if known is None else np.asarray(known, dtype=float)
+    nothing = np.full((len(sizes), 1), NAN)
+    return CountEvidence(nothing, sizes, (table,), (np.ones(len(sizes), dtype=bool),), known)
+
+
+def terms(evidence, f):
+    """log Z (b,) and G (n,) of a single column, all bags in one chunk."""
+    sizes = np.diff(evidence.offsets)
+    chunk = evidence.chunk(slice(0, len(sizes)), torch.float64, CPU)
+    log_z, g = chunk.terms(torch.as_tensor(f, dtype=torch.float64)[:, None], segments_of(sizes))
+    return log_z[:, 0].numpy(), g[:, 0].numpy()
+
+
+def enumerated(f, psi, known):
+    """log Z, G and Var m of one bag, by going through every labelling that the known instances allow."""
+    weight, first, second = 0.0, np.zeros(len(f)), np.zeros(len(f))
+    for signs in itertools.product([0, 1], repeat=len(f)):
+        s = np.array(signs)
+        if (s != known)[~np.isnan(known)].any():
+            continue
+        mass = psi[s.sum()] * np.prod(norm.cdf(np.where(s == 1, f, -f)))
+        mean = np.where(s == 1, f + norm.pdf(f) / norm.cdf(f), f - norm.pdf(f) / norm.cdf(-f))
+        weight += mass
+        first += mass * mean
+        second += mass * (1 + f * mean)  # E[m²] of a normal cut at zero is 1 + f E[m]
+    return np.log(weight), first / weight - f, second / weight - (first / weight) ** 2
+
+
+# ---------------------------------------------------------------- plain labels
 
 
 @pytest.mark.parametrize("label", [0.0, 1.0])
@@ -41,3 +98,245 @@ def test_g_is_the_gradient_of_log_z():
             down[i, k] -= step
             slope = (label_terms(up, labels, segments)[0] - label_terms(down, labels, segments)[0]).sum() / (2 * step)
             assert g[i, k].item() == pytest.approx(slope.item(), abs=1e-8)
+
+
+# ---------------------------------------------------------------- nine potentials on bags of 8
+
+KNOWN = {
+    "none known": [NAN] * 8,
+    "one of each": [NAN, 1, NAN, NAN, 0, NAN, NAN, NAN],
+    "three positives": [1, NAN, 1, NAN, NAN, 1, NAN, NAN],
+    "all but one": [1, 1, 0, NAN, 1, 0, 0, 0],
+}
+# A known instance can contradict its bag: these leave no labelling at all.
+IMPOSSIBLE = {
+    ("label 0", "one of each"),
+    ("label 0", "three positives"),
+    ("label 0", "all but one"),
+    ("fraction 1", "one of each"),
+    ("fraction 1", "all but one"),
+}
+CASES = [(name, known) for name in NINE for known in KNOWN if (name, known) not in IMPOSSIBLE]
+
+
+@pytest.mark.parametrize(("name", "known"), CASES)
+def test_normaliser_mean_and_variance_of_m_equal_enumeration(name, known):
+    statement, noise = NINE[name]
+    f = np.random.default_rng(3).normal(scale=1.5, size=8)
+    z, expected, variance = enumerated(
+        f, np.exp(log_potentials(statement, np.array([8]), noise)), np.array(KNOWN[known])
+    )
+    log_z, g = terms(evidence_of(statement, [8], KNOWN[known], noise), f)
+    assert log_z[0] == pytest.approx(z, abs=1e-10)
+    np.testing.assert_allclose(g, expected, atol=1e-10)
+    np.testing.assert_allclose(1 - f * g - g**2, variance, atol=1e-10)  # (2.3)
+
+
+@pytest.mark.parametrize(("name", "known"), CASES)
+def test_g_of_a_table_is_the_gradient_of_log_z(name, known):
+    statement, noise = NINE[name]
+    evidence = evidence_of(statement, [8], KNOWN[known], noise)
+    f, step = np.random.default_rng(4).normal(scale=1.5, size=8), 1e-5
+    _, g = terms(evidence, f)
+    for i in range(8):
+        up, down = f.copy(), f.copy()
+        up[i] += step
+        down[i] -= step
+        slope = (terms(evidence, up)[0] - terms(evidence, down)[0])[0] / (2 * step)
+        assert g[i] == pytest.approx(slope, abs=1e-8)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_label_through_its_table_equals_the_closed_form(value):
+    f = np.random.default_rng(5).normal(scale=2.0, size=11)
+    sizes = [4, 1, 6]
+    by_table = terms(evidence_of(label([value] * 3), sizes), f)
+    closed = terms(CountEvidence(np.full((3, 1), value), np.array(sizes)), f)
+    np.testing.assert_allclose(by_table[0], closed[0], atol=1e-13)
+    np.testing.assert_allclose(by_table[1], closed[1], atol=1e-13)
+
+
+def test_a_known_instance_keeps_its_own_factor():
+    """An instance that is known teaches its own latent value, and nothing about the others if nothing else is said."""
+    f = np.array([0.4, -1.0, 0.7])
+    log_z, g = terms(evidence_of(label(NAN), [3], [1, NAN, 0]), f)
+    assert log_z[0] == pytest.approx(norm.logcdf(0.4) + norm.logcdf(-0.7), abs=1e-14)
+    expected = [norm.pdf(0.4) / norm.cdf(0.4), 0.0, -norm.pdf(0.7) / norm.cdf(-0.7)]
+    np.testing.assert_allclose(g, expected, atol=1e-14)
+
+
+# ---------------------------------------------------------------- extremes
+
+
+@pytest.mark.parametrize("f", [-40.0, 40.0])
+@pytest.mark.parametrize("name", NINE)
+def test_far_out_values_stay_finite_and_the_pull_stays_right(name, f):
+    """With every f the same, by symmetry G = r h(f) − (1 − r) h(−f) with one r, the expected share of positives.
+
+    Where the evidence contradicts f, log Z is about −f²/2 for every instance that must change sign.
+    """
+    statement, noise = NINE[name]
+    values = np.full(8, f)
+    log_z, g = terms(evidence_of(statement, [8], None, noise), values)
+    assert np.isfinite(log_z).all()
+    assert np.isfinite(g).all()
+    np.testing.assert_allclose(g, g[0], rtol=1e-9)
+    psi = log_potentials(statement, np.array([8]), noise)
+    changed = np.arange(9) if f < 0 else np.arange(8, -1, -1)
+    best = (psi + changed * norm.logcdf(-40.0)).max()
+    assert best - 1e-6 <= log_z[0] <= best + np.log(9 * 70)  # at most C(8, 4) = 70 ways for each count
+
+
+def test_one_positive_among_very_negative_instances_is_found():
+    log_z, g = terms(evidence_of(count(1, 8), [8]), np.array([-40.0] * 7 + [-38.0]))
+    assert log_z[0] == pytest.approx(norm.logcdf(-38.0), abs=1e-10)
+    assert g[-1] == pytest.approx(38.0 + 1 / 38.0, rel=1e-4)
+    assert np.abs(g[:-1]).max() < 1e-10
+
+
+# ---------------------------------------------------------------- chunks
+
+
+@pytest.fixture
+def mixture():
+    """Bags of many sizes with every kind of evidence, several label columns apart; some say nothing."""
+    statement = Evidence.concat(
+        [
+            label([1, 0, NAN]),
+            fraction([0.3, NAN, 0.0], [20.0, 1.0, 5.0]),
+            count([2, 0, NAN, 0], [3, 4, 1, 0]),
+            label([1, NAN]),
+        ]
+    )
+    sizes = np.array([3, 2, 4, 5, 1, 2, 6, 4, 3, 2, 7, 2])
+    known = np.full(sizes.sum(), NAN)
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    known[start[2] + 1], known[start[3]], known[start[6] + 2], known[start[10] + 3] = 1, 0, 1, 0
+    f = np.random.default_rng(6).normal(scale=1.5, size=sizes.sum())
+    return statement, sizes, known, f
+
+
+def as_fitted(statement, sizes, known, noise=0.0):
+    """Plain labels in closed form, everything else by tables, as the estimator hands it over."""
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    touched = np.add.reduceat(~np.isnan(known), starts) > 0
+    plain = (statement.kind == 1) & ~touched & (noise == 0.0)
+    speaks = ~plain & ((statement.kind > 0) | touched)
+    labels = np.where(plain, statement.first, NAN)[:, None]
+    return CountEvidence(labels, sizes, (log_potentials(statement, sizes, noise),), (speaks,), known)
+
+
+def test_kinds_mix_in_one_chunk(mixture):
+    statement, sizes, known, f = mixture
+    log_z, g = terms(as_fitted(*mixture[:3]), f)
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    for b in range(len(sizes)):
+        rows = slice(start[b], start[b + 1])
+        psi = np.exp(log_potentials(statement[b], sizes[[b]]))
+        z, expected, _ = enumerated(f[rows], psi, known[rows])
+        assert log_z[b] == pytest.approx(z, abs=1e-10)
+        np.testing.assert_allclose(g[rows], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("cuts", [[0, 12], [0, 1, 12], [0, 5, 6, 12], list(range(13))])
+def test_how_bags_are_cut_into_chunks_does_not_matter(mixture, cuts):
+    statement, sizes, known, f = mixture
+    evidence = as_fitted(statement, sizes, known)
+    whole_z, whole_g = terms(evidence, f)
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    found_z, found_g, found_informed = [], [], []
+    for first, last in itertools.pairwise(cuts):
+        chunk, segments = evidence.chunk(slice(first, last), torch.float64, CPU), segments_of(sizes[first:last])
+        log_z, g = chunk.terms(torch.tensor(f[start[first] : start[last], None]), segments)
+        found_z.append(log_z[:, 0])
+        found_g.append(g[:, 0])
+        found_informed.append(chunk.informed(0, segments))
+    np.testing.assert_allclose(torch.cat(found_z).numpy(), whole_z, atol=1e-13)
+    np.testing.assert_allclose(torch.cat(found_g).numpy(), whole_g, atol=1e-13)
+    whole = evidence.chunk(slice(0, 12), torch.float64, CPU).informed(0, segments_of(sizes))
+    assert torch.equal(torch.cat(found_informed), whole)
+
+
+def test_the_evidence_of_some_bags_is_theirs(mixture):
+    statement, sizes, known, f = mixture
+    evidence, chosen = as_fitted(statement, sizes, known), np.array([10, 3, 0, 6])
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    rows = ragged_ranges(start[chosen], sizes[chosen])
+    log_z, g = terms(evidence.of_bags(chosen), f[rows])
+    whole_z, whole_g = terms(evidence, f)
+    np.testing.assert_allclose(log_z, whole_z[chosen], atol=1e-13)
+    np.testing.assert_allclose(g, whole_g[rows], atol=1e-13)
+
+
+def test_columns_side_by_side_are_the_columns(mixture):
+    _, sizes, _, f = mixture
+    unknown = np.full(sizes.sum(), NAN)
+    rng = np.random.default_rng(7)
+    columns = [as_fitted(label(rng.integers(0, 2, len(sizes))), sizes, unknown, noise) for noise in (0.0, 0.1)]
+    both = CountEvidence.side_by_side(columns)
+    segments = segments_of(sizes)
+    two = torch.tensor(np.column_stack([f, -f]))
+    log_z, g = both.chunk(slice(0, len(sizes)), torch.float64, CPU).terms(two, segments)
+    for k, sign in enumerate((1, -1)):
+        alone_z, alone_g = terms(columns[k], sign * f)
+        np.testing.assert_allclose(log_z[:, k].numpy(), alone_z, atol=1e-13)
+        np.testing.assert_allclose(g[:, k].numpy(), alone_g, atol=1e-13)
+
+
+def test_who_says_anything(mixture):
+    statement, sizes, known, _ = mixture
+    observed = as_fitted(statement, sizes, known).observed()[:, 0]
+    # The third bag has no label but a known instance; the fifth, ninth and last say nothing.
+    assert np.flatnonzero(~observed).tolist() == [4, 8, 11]
+
+
+def test_ceiling_is_the_highest_log_evidence_there_can_be(mixture):
+    statement, sizes, known, f = mixture
+    evidence = as_fitted(statement, sizes, known)
+    highest = max(log_potentials(statement[3], sizes[[3]])) + np.log(5 + 1)  # the fractions 0.3 and 0
+    assert evidence.ceiling() == pytest.approx([highest])
+    assert terms(evidence, f)[0].sum() < evidence.ceiling()[0]
+    assert CountEvidence(np.array([[1.0], [0.0]]), np.array([2, 3])).ceiling() == [0.0]
+
+
+# ---------------------------------------------------------------- who is informed
+
+
+@pytest.mark.parametrize(
+    ("statement", "known", "informed"),
+    [
+        (label(1), [NAN, NAN, NAN], [1, 1, 1]),
+        (label(1), [NAN, 0, NAN], [1, 1, 1]),
+        (label(1), [NAN, 1, NAN], [0, 1, 0]),  # the known positive fulfils the label alone
+        (label(0), [NAN, 0, NAN], [1, 1, 1]),
+        (label(NAN), [NAN, 0, NAN], [0, 1, 0]),
+        (count(0, 3), [NAN, NAN, NAN], [0, 0, 0]),
+        (count(1, 3), [1, NAN, NAN], [1, 0, 0]),
+        (count(0, 2), [NAN, NAN, 0], [0, 0, 1]),
+        (count(0, 2), [NAN, NAN, 1], [1, 1, 1]),
+        (count(1, 2), [0, 1, NAN], [1, 1, 0]),
+        (fraction(0.5, 10.0), [1, NAN, NAN], [1, 1, 1]),
+        (fraction(0.5, 10.0), [1, 0, 1], [1, 1, 1]),
+    ],
+)
+def test_free_instances_under_a_constant_potential_are_not_informed(statement, known, informed):
+    evidence = evidence_of(statement, [3], known)
+    chunk = evidence.chunk(slice(0, 1), torch.float64, CPU)
+    assert chunk.informed(0, segments_of([3])).tolist() == [bool(one) for one in informed]
+    g = terms(evidence, [0.3, -0.2, 0.9])[1]
+    assert (np.abs(g) > 1e-12).tolist() == [bool(one) for one in informed]
+
+
+def test_a_known_positive_leaves_a_noisy_label_nothing_to_say_about_the_others():
+    evidence = evidence_of(label(1), [3], [NAN, 1, NAN], noise=0.1)
+    assert evidence.chunk(slice(0, 1), torch.float64, CPU).informed(0, segments_of([3])).tolist() == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_possible_counts_lie_between_known_positives_and_known_negatives():
+    low, high = possible_counts(np.array([NAN, 1, 0, 1, NAN, NAN, 0]), np.array([3, 1, 3]))
+    assert low.tolist() == [1, 1, 0]
+    assert high.tolist() == [2, 1, 2]

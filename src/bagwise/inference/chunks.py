@@ -27,6 +27,7 @@ class Chunk(NamedTuple):
 
     design: Design
     evidence: ChunkEvidence
+    first: int = 0  # number of its first row among the instances of all chunks
 
 
 Step = Callable[[Chunk, Any, Any], tuple[Sums, Any]]
@@ -63,7 +64,11 @@ def in_memory(features: Features, bags: Bags, evidence: CountEvidence, *, integr
     nothing is left over (theory section 1.4).
     """
     return InMemory(
-        Chunk(_integrated(design) if integrated else design, evidence.chunk(part, features.dtype, features.device))
+        Chunk(
+            _integrated(design) if integrated else design,
+            evidence.chunk(part, features.dtype, features.device),
+            int(evidence.offsets[part.start]),
+        )
         for part, design in features.designs(bags)
     )
 

@@ -23,6 +23,7 @@ from bagwise.posterior import GaussianPosterior
 DAMPING = (0.5, 0.2, 0.1, 0.03)
 _PATIENCE = 10  # sweeps without a smaller residual before the damping grows
 _SHORTENINGS = 30
+_MOST_STUCK = 20  # sweeps in a row with messages that cannot be updated, after which there is no hope
 _LEAST = 1e-6  # what 1 + vc·g2 and d must exceed
 _ROUNDING = 1e-6  # what a log evidence may exceed its ceiling by
 _NORM = 8  # Σ|x|⁸ adds over chunks, and its root lies within N^(1/8) of the largest |x|
@@ -83,7 +84,8 @@ def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sum
     moved = sum((new - old).abs().pow(_NORM).sum() for new, old in zip(goal, sites[:2], strict=True))
     sums = {
         "log_z": log_z.sum(0) + local_evidence(design.kappa, sites.tau, sites.nu, without).sum(0),
-        "moved": torch.as_tensor(moved) + stuck.sum(),  # a message that cannot be updated has not arrived
+        "moved": torch.as_tensor(moved),
+        "stuck": stuck.sum(),
     }
     return sums, Sites(sites.tau, sites.nu, (sites.tau, sites.nu), goal)
 
@@ -134,6 +136,7 @@ class ExpectationPropagation:
         self._shift = torch.zeros_like(self._belief.mean)
         self._residuals: list[float] = []
         self._damping = 0
+        self._stuck = 0
         self.log_evidence = torch.zeros(n_labels, dtype=torch.float64, device=device)
 
     def step(self) -> Report:
@@ -164,7 +167,14 @@ class ExpectationPropagation:
         sums = self._chunks.sweep(propose_step, self._belief)
         bulk = -0.5 * logdet(self._factors) + 0.5 * (self._shift * self._belief.mean).sum(0)
         self.log_evidence = sums["log_z"] + bulk
-        return float(sums["moved"].pow(1.0 / _NORM))
+        self._notice(int(sums["stuck"]))
+        return float((sums["moved"] + sums["stuck"]).pow(1.0 / _NORM))
+
+    def _notice(self, stuck: int) -> None:
+        """A message without a cavity to be computed from stays as it is, which is not the same as having settled."""
+        self._stuck = self._stuck + 1 if stuck else 0
+        if self._stuck > _MOST_STUCK:
+            raise NumericalError(f"the messages to {stuck} instances rest on others that cancel them")
 
     def _adapt(self, residual: float) -> None:
         """Damp more when the residual has not fallen for a while."""

@@ -1,11 +1,13 @@
-"""Learning the kernel from bag evidence by the log evidence of expectation propagation (theory section 1.8).
+"""Learning the kernel from bag evidence by a log evidence (theory sections 1, 4.1 and 4.2).
 
 The mean-field bound charges for every instance as if it had been observed and drives the kernel to zero; EP's evidence
 does not. At converged messages its total derivative in the kernel is the partial one (section 4), so one inference and
-one backward pass through the features give value and gradient. Messages are kept from one kernel to the next.
+one backward pass through the features give value and gradient. Messages are kept from one kernel to the next. Where
+counts are pinned down messages do not settle, and the moments of the counts judge instead.
 """
 
 import copy
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,12 +24,13 @@ from bagwise.inference.chunks import Chunk, InMemory
 from bagwise.inference.evidence_search import Block, EvidenceSearch
 from bagwise.inference.expectation_propagation import ExpectationPropagation, evidence_at_sites
 from bagwise.inference.loop import Trace, Watch, iterate
+from bagwise.inference.moment_evidence import MomentEvidence
 from bagwise.kernel_parameters import KernelParameters
 from bagwise.linalg import cholesky, whiten
 from bagwise.special import Segments
 
 LEARNING_ROWS = 3000  # instances to learn from; more bags than that add time and little else
-_ITERATIONS = 50
+_ITERATIONS, _MOST_ITERATIONS = 50, 200  # the first and one more for every parameter, at most the second
 _SWEEPS, _TOLERANCE = 150, 1e-5
 
 
@@ -63,6 +66,7 @@ class LearningSettings(NamedTuple):
     n_restarts: int
     learn_inducing: bool
     random: np.random.RandomState
+    by_moments: bool = False  # judge kernels by the moments of the counts instead of by EP
 
 
 class Learned(NamedTuple):
@@ -80,11 +84,14 @@ def learn_features(
     blocks: list[Block] = [KernelParameters(kernel, inducing.shape[1])]
     if settings.learn_inducing:
         blocks.append(TensorBlock(inducing))
-    if not any(len(block.get()) for block in blocks):
+    free = sum(len(block.get()) for block in blocks)
+    if free == 0:
         return Learned(features, None)
     chosen = _subset(bags, evidence, settings.random)
-    objective = _Objective(kernel, inducing, features, bags[chosen], evidence.of_bags(chosen))
-    trace = EvidenceSearch(blocks, objective).run(settings.n_restarts, _ITERATIONS, settings.random, watch)
+    kind = _ByMoments if settings.by_moments else _ByMessages
+    objective = kind(kernel, inducing, features, bags[chosen], evidence.of_bags(chosen))
+    limit = min(_ITERATIONS + free, _MOST_ITERATIONS)
+    trace = EvidenceSearch(blocks, objective).run(settings.n_restarts, limit, settings.random, watch)
     made = assemble(
         kernel,
         inducing.detach(),
@@ -97,8 +104,8 @@ def learn_features(
     return Learned(made, trace)
 
 
-class _Objective:
-    """The log evidence as a differentiable function of the kernel it was given."""
+class _Objective(ABC):
+    """A log evidence as a differentiable function of the kernel it was given."""
 
     def __init__(self, kernel: Any, inducing: Tensor, features: Features, bags: Bags, evidence: CountEvidence) -> None:
         self._kernel, self._inducing, self._features = kernel, inducing, features
@@ -106,14 +113,13 @@ class _Objective:
         self._segments = Segments(torch.from_numpy(bags.offsets.copy()).to(features.device))
         self._evidence = evidence.chunk(slice(0, len(bags)), features.dtype, features.device)
         self._ceiling = torch.as_tensor(evidence.ceiling(), device=features.device)
-        self._remembered: list[Any] = [None]
 
     def __call__(self) -> Tensor:
-        design = self._design()
-        fixed = Design(design.phi.detach(), design.kappa.detach(), self._segments)
-        with torch.no_grad():
-            sites = self._converged(Chunk(fixed, self._evidence))
-        return evidence_at_sites(Chunk(design, self._evidence), sites.tau, sites.nu).sum()
+        return self._log_evidence(self._design())
+
+    @abstractmethod
+    def _log_evidence(self, design: Design) -> Tensor:
+        """The log evidence at some features."""
 
     def _design(self) -> Design:
         factor = cholesky(
@@ -124,6 +130,31 @@ class _Objective:
         if self._features.bias > 0:
             phi = torch.cat([phi, torch.full_like(phi[:, :1], self._features.bias)], dim=1)
         return Design(phi, kappa, self._segments)
+
+
+class _ByMoments(_Objective):
+    """The evidence (4.7) of pinned counts."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._log_evidence_of = MomentEvidence(self._evidence, self._segments)
+
+    def _log_evidence(self, design: Design) -> Tensor:
+        return self._log_evidence_of(design)
+
+
+class _ByMessages(_Objective):
+    """The evidence (4.4) of expectation propagation."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._remembered: list[Any] = [None]
+
+    def _log_evidence(self, design: Design) -> Tensor:
+        fixed = Design(design.phi.detach(), design.kappa.detach(), self._segments)
+        with torch.no_grad():
+            sites = self._converged(Chunk(fixed, self._evidence))
+        return evidence_at_sites(Chunk(design, self._evidence), sites.tau, sites.nu).sum()
 
     def _converged(self, chunk: Chunk) -> Any:
         """Messages at the current kernel, from the last ones or, should that fail, from nothing."""

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from bagwise import _validation as check
-from bagwise import kernels
+from bagwise import kernels, predict_counts
 from bagwise.bag_models.counts import CountEvidence
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import ConvergenceWarning, NumericalError
@@ -23,7 +23,7 @@ from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.inference.mean_field import MeanField
 from bagwise.kernel_parameters import VARIANCE_CENTRE
 from bagwise.models.base import BagClassifier, ModelCard, check_iterations
-from bagwise.models.count_input import holds_positive, read_counts, read_statement
+from bagwise.models.count_input import CountInput, holds_positive, read_counts, read_statement
 from bagwise.posterior import GaussianPosterior
 
 KINDS = ("label", "fraction", "count")
@@ -56,7 +56,8 @@ class BagGP(BagClassifier):
         (a range that excludes both too few and too many, a fraction with more confidence than the bag has instances),
         because messages to single instances cannot carry that, or where there are more than 50,000 instances times
         labels; "ep" otherwise. ``inference_`` is what was used
-    learn : learn the kernel's parameters by the gradient of EP's evidence; False keeps everything as given
+    learn : learn the kernel's parameters by the gradient of EP's evidence (where counts are pinned down, of a Laplace
+        evidence of the moments of the counts); False keeps everything as given
     ard : one lengthscale per feature
     learn_inducing : learn the inducing inputs too
     feature_map : a torch module from (standardised) rows to features, trained together with the kernel
@@ -137,7 +138,7 @@ class BagGP(BagClassifier):
         checked = self._check_bags(bags, reset=True)
         counts = read_counts(y, checked, bags, self.evidence, self.confidence, self.label_noise)
         self._remember(counts.classes, counts.names)
-        features = self._learned(self._make_features(checked, self._start_kernel(checked)), checked, counts.evidence)
+        features = self._learned(self._make_features(checked, self._start_kernel(checked)), checked, counts)
         self.inference_ = self._choice(counts.tight, checked, counts.evidence)
         result = self._inferred(features, checked, counts.evidence)
         self._finish(features, *result)
@@ -160,6 +161,18 @@ class BagGP(BagClassifier):
         truth = np.full(len(holds), None)
         truth[~np.isnan(holds)] = np.ravel(self.classes_)[:2][holds[~np.isnan(holds)].astype(int)]
         return super().score(given, truth, sample_weight)
+
+    def predict_count_proba(self, bags: Any, lo: Any, hi: Any = None) -> NDArray[np.float64]:
+        """P(lo ≤ number of positives ≤ hi) of every bag: (B,), or (B, K). Limits are numbers or one per bag."""
+        checked = self._check_bags(bags)
+        found = predict_counts.count_probability(self.features_, self.posterior_, checked, lo, hi, self.seed_)
+        return found if self._several() else found[:, 0]
+
+    def predict_fraction(self, bags: Any, level: float = 0.9) -> predict_counts.FractionSummary:
+        """Expected fraction of positives of every bag, and an interval that holds the true one with this probability."""
+        checked = self._check_bags(bags)
+        found = predict_counts.fraction_summary(self.features_, self.posterior_, checked, level, self.seed_)
+        return found if self._several() else type(found)(*(part[:, 0] for part in found))
 
     @property
     def kernel_(self) -> Any:
@@ -196,13 +209,14 @@ class BagGP(BagClassifier):
         lengthscale = self.lengthscale if base is self.kernel else None
         return kernels.MappedKernel(kernels.make_kernel(base, width, lengthscale, torch.float64), module)
 
-    def _learned(self, features: Features, bags: Bags, evidence: CountEvidence) -> Features:
+    def _learned(self, features: Features, bags: Bags, counts: CountInput) -> Features:
         self.learning_trace_ = None
-        if not self.learn or not evidence.observed().any():
+        if not self.learn or not counts.evidence.observed().any():
             return features
-        settings = LearningSettings(self.n_restarts, self.learn_inducing, np.random.RandomState(self.seed_))
+        random = np.random.RandomState(self.seed_)
+        settings = LearningSettings(self.n_restarts, self.learn_inducing, random, by_moments=counts.tight)
         watch = Watch("learning the kernel", self.verbose)
-        learned = learn_features(features, bags, evidence, settings, watch)
+        learned = learn_features(features, bags, counts.evidence, settings, watch)
         self.learning_trace_ = learned.trace
         if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
             warnings.warn(_unsettled(learned.trace), ConvergenceWarning, stacklevel=3)

@@ -1,0 +1,110 @@
+"""What the chains of a sampler say about themselves: a table of R-hat, effective sample sizes and Monte Carlo errors.
+
+Through ArviZ where it is installed (``pip install bagwise[arviz]``), by ``bagwise.mixing`` otherwise; the numbers agree.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bagwise import mixing
+from bagwise.exceptions import ConvergenceWarning
+
+LARGEST_R_HAT = 1.01
+SMALLEST_ESS = 400
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Scalars that were watched in every sweep after the burn-in."""
+
+    names: tuple[str, ...]
+    values: Floats  # (K, quantities, chains, sweeps), K label columns
+    labels: tuple[str, ...] | None = None  # names of the label columns where there are several
+
+    def __len__(self) -> int:
+        return self.values.shape[-1]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per quantity (and label): mean, sd, mcse_mean, r_hat, ess_bulk, ess_tail."""
+        columns = statistics(self.values)
+        if self.labels is None:
+            return pd.DataFrame({key: part[0] for key, part in columns.items()}, index=pd.Index(self.names))
+        index = pd.MultiIndex.from_product([self.labels, self.names], names=["label", "quantity"])
+        return pd.DataFrame({key: part.reshape(-1) for key, part in columns.items()}, index=index)
+
+    @property
+    def converged(self) -> bool:
+        """Whether every quantity has R-hat at most 1.01 and a bulk effective sample size of at least 400."""
+        return bool((self.table["r_hat"] <= LARGEST_R_HAT).all() and (self.table["ess_bulk"] >= SMALLEST_ESS).all())
+
+
+def statistics(values: Floats) -> dict[str, Floats]:
+    """Of chains (…, chains, sweeps)."""
+    with_arviz = find_spec("arviz") is not None and values.shape[-2] > 1 and values.shape[-1] >= mixing.LEAST_DRAWS
+    measured = _by_arviz(values) if with_arviz else _by_hand(values)
+    return {"mean": values.mean((-2, -1)), "sd": _deviation(values), **measured}
+
+
+def _deviation(values: Floats) -> Floats:
+    several = values.shape[-2] * values.shape[-1] > 1
+    deviation: Floats = values.std((-2, -1), ddof=1) if several else np.full(values.shape[:-2], np.nan)
+    return deviation
+
+
+def _by_hand(values: Floats) -> dict[str, Floats]:
+    return {
+        "mcse_mean": mixing.mcse_mean(values),
+        "r_hat": mixing.r_hat(values),
+        "ess_bulk": mixing.ess_bulk(values),
+        "ess_tail": mixing.ess_tail(values),
+    }
+
+
+def _by_arviz(values: Floats) -> dict[str, Floats]:
+    """As ``_by_hand``; what never changes is left to it, because ArviZ has no R-hat for a constant."""
+    import arviz
+
+    found = _by_hand(values[..., :1, :1] * np.ones((2, mixing.LEAST_DRAWS)))  # the answers for constants …
+    total = float(values.shape[-2] * values.shape[-1])
+    found = {key: np.where(part > mixing.LEAST_DRAWS, total, part) for key, part in found.items()}
+    functions: dict[str, Callable[[Floats], Any]] = {
+        "mcse_mean": arviz.mcse,
+        "r_hat": arviz.rhat,
+        "ess_bulk": arviz.ess,
+        "ess_tail": lambda x: arviz.ess(x, method="tail"),
+    }
+    for place in np.ndindex(values.shape[:-2]):
+        if np.ptp(values[place]) > 0:  # … are kept where there is one
+            for key, function in functions.items():
+                found[key][place] = float(function(values[place]))
+    return found
+
+
+def warn_if_unmixed(chains: Chains) -> None:
+    """One ConvergenceWarning that names the worst quantity, if the chains cannot be trusted yet."""
+    table = chains.table
+    if chains.converged:
+        return
+    badness = np.fmax((table["r_hat"] - 1.0) / (LARGEST_R_HAT - 1.0), SMALLEST_ESS / table["ess_bulk"])
+    worst = badness.isna().to_numpy().argmax() if badness.isna().any() else badness.to_numpy().argmax()
+    row, name = table.iloc[worst], table.index[worst]
+    bad = int(((table["r_hat"] > LARGEST_R_HAT) | ~(table["ess_bulk"] >= SMALLEST_ESS)).sum())
+    warnings.warn(
+        f"the chains have not mixed: {' of '.join(reversed(name)) if isinstance(name, tuple) else name} has R-hat "
+        f"{row['r_hat']:.3f} (at most {LARGEST_R_HAT} is good) and a bulk effective sample size of "
+        f"{row['ess_bulk']:.0f} (at least {SMALLEST_ESS}), the worst of {bad} such quantities among {len(table)}. Raise "
+        "n_samples (with warm_start=True the chains go on from where they are); diagnostics_ has the whole table.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
