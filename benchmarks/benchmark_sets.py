@@ -6,11 +6,14 @@ Run: python -m benchmarks.benchmark_sets [folder of data sets] [--repeats 5] [--
 """
 
 import argparse
+import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
 from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -22,7 +25,12 @@ from bagwise import BagGP, Bags
 from bagwise.metrics import calibration_error, log_likelihood
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-BEST_PUBLISHED = {"musk1": 0.895, "tiger": 0.874, "elephant": 0.838, "fox": 0.657}  # Kim & De la Torre, table 1: accuracy
+BEST_PUBLISHED = {
+    "musk1": 0.895,
+    "tiger": 0.874,
+    "elephant": 0.838,
+    "fox": 0.657,
+}  # Kim & De la Torre, table 1: accuracy
 
 
 def load(folder, name):
@@ -46,8 +54,6 @@ def svm_fold(bags, y, train, test):
 
 
 def gp_fold(bags, y, train, test, settings):
-    import torch
-
     torch.set_num_threads(1)
     start = time.perf_counter()
     with warnings.catch_warnings():
@@ -74,8 +80,8 @@ def run(bags, y, folds, fit, jobs):
 
 def show(label, rows, seconds, probabilities=True):
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
-    cells = [f"{mean[i]:.3f} ± {spread[i]:.3f}" for i in range(4 if probabilities else 2)] + ["–"] * (0 if probabilities else 2)
-    print(f"| {label} | " + " | ".join(cells) + (f" | {seconds:.2f} |" if seconds else " | – |"), flush=True)
+    cells = [f"{mean[i]:.3f} ± {spread[i]:.3f}" if i < 2 or probabilities else "–" for i in range(4)]
+    print(f"| {label} | " + " | ".join([*cells, f"{seconds:.2f}" if seconds else "–"]) + " |", flush=True)
 
 
 def main(arguments=()):
@@ -99,11 +105,9 @@ def main(arguments=()):
         for size in options.inducing.split(","):
             n_inducing = None if size == "all" else int(size)
             settings = {"n_inducing": n_inducing, "ard": options.ard, "kernel": options.kernel}
-            fit = lambda b, t, train, test, s=settings: gp_fold(b, t, train, test, s)  # noqa: E731
-            show(f"BagGP, {options.kernel}, R = {size}" + (", ARD" if options.ard else ""), *run(bags, y, folds, fit, options.jobs))
+            label = f"BagGP, {options.kernel}, R = {size}" + (", ARD" if options.ard else "")
+            show(label, *run(bags, y, folds, partial(gp_fold, settings=settings), options.jobs))
 
 
 if __name__ == "__main__":
-    import sys
-
     main(sys.argv[1:])

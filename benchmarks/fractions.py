@@ -60,7 +60,9 @@ def accuracy_table():
                 inside = np.mean(model.predict_instances(X[train]) == y[train])
                 rows.append([inside, np.mean(model.predict_instances(X[~train]) == y[~train]), seconds])
             mean = np.mean(rows, axis=0)
-            print(f"| {name} | {size} | {mean[0]:.3f} | {mean[1]:.3f} | {model.inference_} | {mean[2]:.1f} |", flush=True)
+            print(
+                f"| {name} | {size} | {mean[0]:.3f} | {mean[1]:.3f} | {model.inference_} | {mean[2]:.1f} |", flush=True
+            )
 
 
 def adult_table(folder):
@@ -71,7 +73,9 @@ def adult_table(folder):
     X = one_hot(data["X"], columns, [c.removeprefix("cat_") for c in data if c.startswith("cat_")])
     supervised = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(X[~test], y[~test])
     print("\nadult, AUC on the test part\n\n| model | known | AUC | s |\n|---|---|---|---|")
-    print(f"| logistic regression | every label | {roc_auc_score(y[test], supervised.decision_function(X[test])):.3f} | |")
+    print(
+        f"| logistic regression | every label | {roc_auc_score(y[test], supervised.decision_function(X[test])):.3f} | |"
+    )
     rng = np.random.default_rng(0)
     groups = {
         "fractions of 15 occupations": data["X"][~test][:, columns.index("occupation")].astype(int),

@@ -18,7 +18,11 @@ from bagwise.datasets import read_npz
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 PUBLISHED = {"alt_atheism": (0.969, 0.714)}  # Wang & Pinar, table 2: AUC, MAP
-SETTINGS = {"published (25 iterations)": {}, "converged": {"max_iter": None}, "converged, bias 5": {"max_iter": None, "bias": 5.0}}
+SETTINGS = {
+    "published (25 iterations)": {},
+    "converged": {"max_iter": None},
+    "converged, bias 5": {"max_iter": None, "bias": 5.0},
+}
 
 
 def out_of_fold(bags, y, settings):

@@ -30,7 +30,9 @@ def moon_bags(n_bags, random_state, size=20):
 
 def draw_bags(ax, bags, fractions):
     """Every point in the colour of its bag's fraction."""
-    ax.scatter(*bags.X.T, c=fractions[bags.index], cmap=NO_TO_YES, vmin=0, vmax=1, s=17, edgecolors=GREY, linewidths=0.3)
+    ax.scatter(
+        *bags.X.T, c=fractions[bags.index], cmap=NO_TO_YES, vmin=0, vmax=1, s=17, edgecolors=GREY, linewidths=0.3
+    )
     ax.set_title(f"What the model saw:\n{len(bags)} fractions, one per bag of 20", loc="left", fontsize=11)
 
 
@@ -76,7 +78,9 @@ def main(output=None):
         ax.set(xlim=ACROSS, ylim=UP, xticks=[], yticks=[])
     for ax in (left, middle, right):
         ax.spines[["top", "right"]].set_visible(False)
-    figure.colorbar(shade, ax=middle, ticks=[0, 0.25, 0.5, 0.75, 1], label="fraction of the bag, probability of the point")
+    figure.colorbar(
+        shade, ax=middle, ticks=[0, 0.25, 0.5, 0.75, 1], label="fraction of the bag, probability of the point"
+    )
     if output is not None:
         figure.savefig(output, dpi=100)
     return figure

@@ -20,7 +20,9 @@ SIDE = (-3.0, 3.0)
 def draw_bags(ax, bags, y):
     """Every instance in the colour of its bag's label, and one positive bag tied together."""
     positive = y[bags.index] == 1
-    ax.scatter(*bags.X[~positive].T, s=15, color=BLUE, marker="s", linewidths=0, alpha=0.75, label="in a bag labelled no")
+    ax.scatter(
+        *bags.X[~positive].T, s=15, color=BLUE, marker="s", linewidths=0, alpha=0.75, label="in a bag labelled no"
+    )
     ax.scatter(*bags.X[positive].T, s=19, color=ORANGE, linewidths=0, alpha=0.85, label="in a bag labelled yes")
     one = bags[int(np.flatnonzero(y == 1)[3])].X
     centre = one.mean(axis=0)
@@ -37,7 +39,9 @@ def draw_answer(ax, model, bags, instance_y):
     probability = model.predict_instance_proba(grid)[:, 1].reshape(120, 120)
     shade = ax.contourf(across, across, probability, levels=np.linspace(0, 1, 11), cmap=NO_TO_YES)
     ax.contour(across, across, probability, levels=[0.5], colors=DARK, linewidths=1.6)
-    ax.contour(across, across, wave(grid).reshape(120, 120), levels=[0], colors=DARK, linestyles="dotted", linewidths=1.4)
+    ax.contour(
+        across, across, wave(grid).reshape(120, 120), levels=[0], colors=DARK, linestyles="dotted", linewidths=1.4
+    )
     truth = instance_y == 1
     ax.scatter(*bags.X[~truth].T, s=7, color=DARK, linewidths=0, alpha=0.55, label="really negative")
     ax.scatter(*bags.X[truth].T, s=30, color="white", edgecolors=DARK, linewidths=1.1, label="really positive")

@@ -13,9 +13,9 @@ from bagwise.per_instance import PerInstance
 __version__ = version("bagwise")
 
 __all__ = [
-    "BagGP",
     "BagDataError",
     "BagDataWarning",
+    "BagGP",
     "Bags",
     "BagwiseError",
     "ConvergenceWarning",

@@ -1,8 +1,8 @@
 """How well chains have mixed: rank-normalised split R-hat, effective sample sizes, Monte Carlo errors.
 
-Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), "Rank-normalization, folding, and localization: an improved R-hat".
-Arrays are (…, chains, draws); every leading index is a quantity of its own. A quantity that never changes has R-hat 1 and
-counts every draw; one that is constant within chains but differs between them has R-hat infinite.
+After Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), "Rank-normalization, folding, and localization".
+Arrays are (…, chains, draws); every leading index is a quantity of its own. A quantity that never changes has R-hat 1
+and counts every draw; one that is constant within chains but differs between them has R-hat infinite.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,9 @@ def r_hat(chains: Floats) -> Floats:
         return np.full(chains.shape[:-2], np.nan)
     halves = _split(chains)
     middle = np.median(halves, axis=(-2, -1), keepdims=True)
-    return np.maximum(_between_and_within(_normal_scores(halves)), _between_and_within(_normal_scores(abs(halves - middle))))
+    return np.maximum(
+        _between_and_within(_normal_scores(halves)), _between_and_within(_normal_scores(abs(halves - middle)))
+    )
 
 
 def ess_bulk(chains: Floats) -> Floats:

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import torch
 from scipy.stats import norm
+from tests.problems import segments_of
 
 from bagwise.bag_models.counts import CountEvidence
 from bagwise.bags import ragged_ranges
 from bagwise.features import Design
 from bagwise.inference.chunks import Chunk, InMemory
 from bagwise.inference.gibbs import Gibbs
-from tests.problems import segments_of
 
 SIZES = np.array([3, 3, 1, 2])
 LABELS = np.array([1.0, 0.0, 1.0, 1.0])

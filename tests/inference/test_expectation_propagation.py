@@ -8,6 +8,7 @@ import torch
 from scipy.stats import norm
 from tests.problems import segments_of
 
+import bagwise.inference.expectation_propagation as module
 from bagwise.bag_models.counts import CountEvidence
 from bagwise.evidence_counts import count, fraction, log_potentials
 from bagwise.exceptions import NumericalError
@@ -47,7 +48,7 @@ def chunked(phi, kappa, sizes, evidence, cuts=None):
     cuts = [0, len(sizes)] if cuts is None else cuts
     start = np.concatenate([[0], np.cumsum(sizes)])
     chunks = []
-    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+    for first, last in itertools.pairwise(cuts):
         rows = slice(start[first], start[last])
         design = Design(torch.tensor(phi[rows]), torch.tensor(kappa[rows]), segments_of(sizes[first:last]))
         chunks.append(Chunk(design, evidence.chunk(slice(first, last), torch.float64, CPU)))
@@ -194,7 +195,7 @@ def test_evidence_of_bags_of_one_is_that_of_quadrature(y):
     x = np.arange(3.0)
     phi = np.linalg.cholesky(np.exp(-0.5 * (x[:, None] - x) ** 2))
     kappa, sizes = np.zeros(3), np.ones(3, dtype=int)
-    log_z, mean, variance = by_grid(phi, kappa, sizes, [table_of(one, 1) for one in y], points=71)
+    log_z, mean, variance = by_grid(phi, kappa, sizes, [table_of(one, 1) for one in y], points=51)
     state, _ = by_ep(phi, kappa, sizes, labels_of(y, sizes))
     assert state.log_evidence.item() == pytest.approx(log_z, abs=1e-3)
     found = moments(state.posterior())
@@ -220,7 +221,7 @@ def test_the_error_vanishes_as_the_evidence_becomes_gaussian():
     errors = []
     for scale in (2.0, 1.0, 0.5, 0.25):
         phi = scale * np.linalg.cholesky(np.exp(-0.5 * (x[:, None] - x) ** 2))
-        log_z, _, _ = by_grid(phi, np.zeros(3), sizes, [table_of(one, 1) for one in y], points=91)
+        log_z, _, _ = by_grid(phi, np.zeros(3), sizes, [table_of(one, 1) for one in y], points=51)
         errors.append(abs(by_ep(phi, np.zeros(3), sizes, labels_of(y, sizes))[0].log_evidence.item() - log_z))
     assert errors[-1] < 1e-6
     assert all(after < before / 4 for before, after in itertools.pairwise(errors)), errors
@@ -248,21 +249,21 @@ def exact_counts(rng, sizes):
 def test_means_under_other_evidence_are_closer_to_quadrature_than_the_mean_field(kind):
     """Exact counts are known to be hard (messages to single instances cannot correlate them); their means are not."""
     closer, errors = 0, []
-    for seed in range(20):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         sizes = rng.integers(2, 5, 3)
         phi, kappa = rng.normal(size=(sizes.sum(), 2)), rng.uniform(0, 0.5, sizes.sum())
         statement = kind(rng, sizes)
         evidence = tables_of(statement, sizes)
         _, mean, _ = by_grid(
-            phi, kappa, sizes, [np.exp(log_potentials(statement[b], sizes[[b]])) for b in range(3)], points=101
+            phi, kappa, sizes, [np.exp(log_potentials(statement[b], sizes[[b]])) for b in range(3)], points=81
         )
         states = by_ep(phi, kappa, sizes, evidence, tol=1e-6)[0], by_vi(phi, kappa, sizes, evidence)
         found = [np.linalg.norm(moments(state.posterior())[0] - mean) for state in states]
         closer += found[0] < found[1]
         errors.append(found)
     average = np.mean(errors, axis=0)
-    assert closer > 10, f"EP closer on {closer} of 20 problems, errors (EP, VI) {average}"
+    assert closer > 6, f"EP closer on {closer} of 12 problems, errors (EP, VI) {average}"
     assert average[0] < 0.7 * average[1], f"errors (EP, VI) {average}"
 
 
@@ -281,12 +282,11 @@ def medium():
 def test_negative_precisions_are_kept_and_matter(medium):
     phi, kappa, sizes, y = medium
     state, chunks = by_ep(phi, kappa, sizes, labels_of(y, sizes))
-    tau, nu = messages(chunks)
+    tau, _ = messages(chunks)
     share = (tau < 0).double().mean().item()
     assert 0.1 < share < 0.9, f"{share:.0%} of the precisions are negative"
     assert (tau[np.repeat(y == 0, sizes)] > 0).all()  # a negative bag says the same of each of its instances
-    clipped = evidence_at_sites(chunks._chunks[0], tau.clamp(min=0.0), nu)
-    assert abs(clipped.item() - state.log_evidence.item()) > 0.1
+    assert state._propose() < 1e-8  # they are where moment matching wants them, not where a limit stops them
 
 
 @pytest.mark.parametrize("cuts", [[0, 1, 14], [0, 4, 9, 14], list(range(15))])
@@ -350,17 +350,23 @@ def test_single_precision_chunks_give_nearly_the_same(medium):
     torch.testing.assert_close(state.posterior().mean, double.posterior().mean, rtol=0, atol=1e-4)
 
 
-def test_it_damps_more_until_it_settles():
-    """Strongly coupled bags: steps of one half go round in circles, shorter ones arrive."""
-    rng = np.random.default_rng(0)
-    sizes = np.full(20, 15)
-    phi = 3.0 * rng.normal(size=(300, 8))
-    y = (rng.random(20) < 0.7).astype(float)
-    chunks = chunked(phi, np.zeros(300), sizes, labels_of(y, sizes))
-    state = ExpectationPropagation(chunks, 8, 1, CPU)
-    trace = iterate(state.step, name="log evidence", max_iter=1000, tol=1e-6)
-    assert trace.converged
-    assert state._damping > 0
+def test_it_damps_more_until_it_settles(monkeypatch):
+    """Strongly coupled bags: steps of one half go round in circles for ever, shorter ones arrive."""
+    rng = np.random.default_rng(2)
+    sizes = np.full(10, 15)
+    x = rng.normal(size=(150, 1))
+    K = 4.0 * np.exp(-0.5 * (x[::12] - x[::12].T) ** 2) + 1e-5 * np.eye(13)
+    phi = np.linalg.solve(np.linalg.cholesky(K), 4.0 * np.exp(-0.5 * (x[::12] - x.T) ** 2)).T
+    kappa = np.maximum(4.0 - (phi**2).sum(1), 0.0)
+    evidence = labels_of((rng.random(10) < 0.7).astype(float), sizes)
+
+    def sweeps():
+        state = ExpectationPropagation(chunked(phi, kappa, sizes, evidence), 13, 1, CPU)
+        return iterate(state.step, name="log evidence", max_iter=300, tol=1e-6)
+
+    assert sweeps().converged
+    monkeypatch.setattr(module, "DAMPING", (0.5,))
+    assert not sweeps().converged
 
 
 # ---------------------------------------------------------------- safeguards
@@ -384,8 +390,24 @@ def test_a_message_whose_cavity_does_not_exist_is_left_alone_and_keeps_the_itera
     sums, sites = propose_step(chunk, Sites(tau, zeros, (tau, zeros), (tau, zeros)), belief)
     assert sites.goal[0][0] == tau[0]
     assert sites.goal[0][1] != tau[1]
-    assert sums["moved"] >= 1.0
+    assert sums["stuck"] == 1
     assert torch.isfinite(sums["log_z"]).all()
+
+
+class Stuck(InMemory):
+    """Chunks with a message that can never be updated, everything else at rest."""
+
+    def sweep(self, step, shared):
+        sums = super().sweep(step, shared)
+        return sums | {"stuck": torch.ones((), dtype=torch.int64)} if "stuck" in sums else sums
+
+
+def test_messages_that_can_never_be_updated_are_a_failure_and_not_a_fixed_point():
+    chunk, _, _ = one_weight([0.0, 0.0])
+    state = ExpectationPropagation(Stuck([chunk]), 1, 1, CPU)
+    assert all(state.step().residual >= 1.0 for _ in range(15))
+    with pytest.raises(NumericalError, match="the messages to 1 instances rest on others that cancel them"):
+        iterate(state.step, name="log evidence", max_iter=100, tol=1e-4)
 
 
 def test_a_step_keeps_the_leftover_variance_positive():
@@ -506,7 +528,7 @@ def test_gradient_at_fixed_messages_equals_finite_differences(family):
 
 
 def test_gradient_at_settled_messages_is_the_total_derivative(family):
-    """Moving the kernel moves the messages too, but at their fixed point the evidence does not feel that (section 4)."""
+    """Moving the kernel moves the messages too, but at their fixed point the evidence does not feel it (section 4)."""
     _, sites = settled(family(THETA))
     gradient, step = gradient_at(family, THETA, sites.tau, sites.nu), 1e-4
     for i in range(2):

@@ -144,6 +144,11 @@ class CountEvidence:
                 highest[column] = np.maximum.reduceat(table, starts)[speaks].sum()
         return highest
 
+    def identity(self) -> bytes:
+        """Equal for equal evidence."""
+        arrays = (self.labels, self.offsets, self.known, *self._tables, *self._speaks)
+        return b"|".join(b"" if part is None else np.ascontiguousarray(part).tobytes() for part in arrays)
+
     def observed(self) -> NDArray[np.bool_]:
         """(B, K) whether a bag says anything."""
         seen = ~np.isnan(self.labels)

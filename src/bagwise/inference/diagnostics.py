@@ -1,6 +1,6 @@
 """What the chains of a sampler say about themselves: a table of R-hat, effective sample sizes and Monte Carlo errors.
 
-Through ArviZ where it is installed (``pip install bagwise[arviz]``), by ``bagwise.mixing`` otherwise; the numbers agree.
+By ArviZ where it is installed (``pip install bagwise[arviz]``), by ``bagwise.mixing`` otherwise; the numbers agree.
 """
 
 import warnings
@@ -32,7 +32,7 @@ class Chains:
     labels: tuple[str, ...] | None = None  # names of the label columns where there are several
 
     def __len__(self) -> int:
-        return self.values.shape[-1]
+        return int(self.values.shape[-1])
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -72,12 +72,12 @@ def _by_hand(values: Floats) -> dict[str, Floats]:
 
 
 def _by_arviz(values: Floats) -> dict[str, Floats]:
-    """As ``_by_hand``; what never changes is left to it, because ArviZ has no R-hat for a constant."""
+    """As ``_by_hand``; what never changes is answered for beforehand, because ArviZ has no R-hat for a constant."""
     import arviz
 
-    found = _by_hand(values[..., :1, :1] * np.ones((2, mixing.LEAST_DRAWS)))  # the answers for constants …
-    total = float(values.shape[-2] * values.shape[-1])
-    found = {key: np.where(part > mixing.LEAST_DRAWS, total, part) for key, part in found.items()}
+    shape, total = values.shape[:-2], float(values.shape[-2] * values.shape[-1])
+    found = {"mcse_mean": np.zeros(shape), "r_hat": np.ones(shape)}
+    found |= {"ess_bulk": np.full(shape, total), "ess_tail": np.full(shape, total)}
     functions: dict[str, Callable[[Floats], Any]] = {
         "mcse_mean": arviz.mcse,
         "r_hat": arviz.rhat,
@@ -85,7 +85,7 @@ def _by_arviz(values: Floats) -> dict[str, Floats]:
         "ess_tail": lambda x: arviz.ess(x, method="tail"),
     }
     for place in np.ndindex(values.shape[:-2]):
-        if np.ptp(values[place]) > 0:  # … are kept where there is one
+        if np.ptp(values[place]) > 0:
             for key, function in functions.items():
                 found[key][place] = float(function(values[place]))
     return found
@@ -96,15 +96,16 @@ def warn_if_unmixed(chains: Chains) -> None:
     table = chains.table
     if chains.converged:
         return
-    badness = np.fmax((table["r_hat"] - 1.0) / (LARGEST_R_HAT - 1.0), SMALLEST_ESS / table["ess_bulk"])
-    worst = badness.isna().to_numpy().argmax() if badness.isna().any() else badness.to_numpy().argmax()
-    row, name = table.iloc[worst], table.index[worst]
-    bad = int(((table["r_hat"] > LARGEST_R_HAT) | ~(table["ess_bulk"] >= SMALLEST_ESS)).sum())
+    ratio, size = table["r_hat"].to_numpy(), table["ess_bulk"].to_numpy()
+    badness = np.maximum((ratio - 1.0) / (LARGEST_R_HAT - 1.0), SMALLEST_ESS / size)
+    worst = int(np.argmax(np.where(np.isnan(badness), np.inf, badness)))
+    bad = int((~(ratio <= LARGEST_R_HAT) | ~(size >= SMALLEST_ESS)).sum())
+    name = table.index[worst]
     warnings.warn(
         f"the chains have not mixed: {' of '.join(reversed(name)) if isinstance(name, tuple) else name} has R-hat "
-        f"{row['r_hat']:.3f} (at most {LARGEST_R_HAT} is good) and a bulk effective sample size of "
-        f"{row['ess_bulk']:.0f} (at least {SMALLEST_ESS}), the worst of {bad} such quantities among {len(table)}. Raise "
-        "n_samples (with warm_start=True the chains go on from where they are); diagnostics_ has the whole table.",
+        f"{ratio[worst]:.3f} (at most {LARGEST_R_HAT} is good) and a bulk effective sample size of {size[worst]:.0f} "
+        f"(at least {SMALLEST_ESS}), the worst of {bad} such quantities among {len(table)}. Raise n_samples (with "
+        "warm_start=True the chains go on from where they are); diagnostics_ has the whole table.",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

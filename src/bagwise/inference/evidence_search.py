@@ -21,6 +21,7 @@ Vector = NDArray[np.float64]
 
 _NAME = "log evidence + log prior"
 _REFUSED = 1e6  # added to the worst value seen where the objective fails
+_SPARE_STARTS = 3  # draws of the prior to try where no start could be evaluated
 
 
 class Block(Protocol):
@@ -58,13 +59,16 @@ class EvidenceSearch:
     def run(self, n_restarts: int, max_iter: int, random: np.random.RandomState, watch: Watch) -> Trace:
         """Search from the current values and from further draws of the prior; leaves the best in place.
 
+        Should every start turn out to be one that cannot be evaluated, a few more are drawn.
         The trace holds the best value after every evaluation. Ctrl-C ends the search with the best point so far.
         """
         start, converged, interrupted = self._get(), False, False
         options = {"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-3}
         with progress(watch, None, _NAME) as self._advance:
             try:
-                for restart in range(n_restarts):
+                for restart in range(n_restarts + _SPARE_STARTS):
+                    if restart >= n_restarts and math.isfinite(self._best):
+                        break
                     point = start if restart == 0 else self._drawn(start, random)
                     before = self._best
                     found = minimize(self._evaluate, point, jac=True, method="L-BFGS-B", options=options)

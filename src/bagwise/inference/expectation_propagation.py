@@ -20,8 +20,8 @@ from bagwise.inference.loop import Report
 from bagwise.linalg import cholesky, logdet, whiten
 from bagwise.posterior import GaussianPosterior
 
-DAMPING = (0.5, 0.2, 0.1, 0.03)
-_PATIENCE = 10  # sweeps without a smaller residual before the damping grows
+DAMPING = (0.5, 0.3, 0.15, 0.05)
+_PATIENCE, _FALL = 10, 0.7  # over so many sweeps the residual must fall by so much, or the damping grows
 _SHORTENINGS = 30
 _MOST_STUCK = 20  # sweeps in a row with messages that cannot be updated, after which there is no hope
 _LEAST = 1e-6  # what 1 + vc·g2 and d must exceed
@@ -177,10 +177,10 @@ class ExpectationPropagation:
             raise NumericalError(f"the messages to {stuck} instances rest on others that cancel them")
 
     def _adapt(self, residual: float) -> None:
-        """Damp more when the residual has not fallen for a while."""
+        """Damp more when the residual has hardly fallen for a while: messages that go round in circles lose little."""
         self._residuals.append(residual)
         recent, before = self._residuals[-_PATIENCE:], self._residuals[:-_PATIENCE]
-        if before and min(recent) >= min(before) and self._damping < len(DAMPING) - 1:
+        if before and min(recent) >= _FALL * min(before) and self._damping < len(DAMPING) - 1:
             self._damping += 1
             self._residuals = [residual]
 

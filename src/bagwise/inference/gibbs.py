@@ -10,9 +10,9 @@ bags are drawn at once, so the chain is a chain in v alone. All chains of all la
 column k C + c is chain c of label k.
 
 Random numbers. Sweep t of a model with seed s takes its numbers from the Philox generator with key s and counter t
-(``Randomness``): two uniforms for every instance in the order of the bags, and one normal for every weight. A chunk takes
-the rows of its own instances. So a chain does not depend on how bags are cut into chunks, and sweep t can be repeated
-without those before it.
+(``Randomness``): two uniforms for every instance in the order of the bags, and one normal for every weight. A chunk
+takes the rows of its own instances. So a chain does not depend on how bags are cut into chunks, and sweep t can be
+repeated without those before it.
 """
 
 from dataclasses import dataclass, replace
@@ -182,8 +182,8 @@ def block_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan]:
 def single_site_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan]:
     """As ``block_step``, but one instance of every bag after the other, given the signs of the others (section 3.2).
 
-    In a positive bag an instance must be above zero if all others are below, and is free otherwise. The published scheme:
-    it samples the same law, and is here to be compared with. Plain labels only.
+    In a positive bag an instance must be above zero if all others are below, and is free otherwise. The published
+    scheme: it samples the same law, and is here to be compared with. Plain labels only.
     """
     z, own = _scores(chunk, sweep)
     if plan.m is None:

@@ -46,14 +46,15 @@ class MomentEvidence:
         curvature = -_hessian(lambda v: self._value(still, v), mode)
         fixed = mode.requires_grad_()
         (slope,) = torch.autograd.grad(self._value(rows, fixed), fixed, create_graph=True)
-        moving = mode.detach() + torch.linalg.solve(curvature, slope)
+        change, failed = torch.linalg.solve_ex(curvature, slope)
+        if int(failed):
+            raise NumericalError("the mode of the moment evidence is not isolated at this kernel.")
+        moving = mode.detach() + change
         return self._finite(self._value(rows, moving) - 0.5 * logdet(self._metric(rows, moving).lower))
 
     def _settled(self, rows: Tensor) -> Tensor:
         """The mode, by Fisher scoring with halved steps."""
-        fresh = self._mode is None or len(self._mode) != rows.shape[1]
-        v = torch.zeros(rows.shape[1], dtype=rows.dtype, device=rows.device) if fresh else self._mode
-        assert v is not None
+        v = rows.new_zeros(rows.shape[1]) if self._mode is None else self._mode
         for _ in range(_SCORINGS):
             with torch.enable_grad():
                 here = v.detach().requires_grad_()

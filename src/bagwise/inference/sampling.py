@@ -164,8 +164,8 @@ def read_checkpoint(path: PathLike, fresh: Record) -> Record:
     description, tensors = read_model(path)
     if description.get("checkpoint") != fresh.identity:
         raise BagDataError(
-            f"checkpoint={str(path)!r} belongs to another run: the bags, what is known of them, the settings or the random "
-            "numbers are not the same. Use another file, or remove this one; to go on in another session, "
+            f"checkpoint={str(path)!r} belongs to another run: the bags, what is known of them, the settings or the "
+            "random numbers are not the same. Use another file, or remove this one; to go on in another session, "
             "random_state must be a number."
         )
     try:

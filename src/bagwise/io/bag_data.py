@@ -1,7 +1,7 @@
 """One way in for every kind of data file: a table or an archive as bags and labels."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from bagwise._files import PathLike
 from bagwise._validation import shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
-from bagwise.io.npz import label_names, read_npz
+from bagwise.io.npz import array_names, known_in_order, read_archive
 from bagwise.io.tables import SUFFIXES, read_table
 
 
@@ -32,22 +32,35 @@ def read_bags(
     bag: str | None = None,
     labels: Sequence[str] = (),
     instance_labels: Sequence[str] = (),
+    known: str | None = None,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     labels_may_be_absent: bool = False,
 ) -> BagData:
     """Read bags from a long table (``bag`` names the column of keys) or an ``.npz`` archive.
 
-    ``features=None`` takes every column of a table that is not named otherwise. With ``labels_may_be_absent`` a table
-    that lacks one of the ``labels`` is read as unlabelled.
+    ``labels`` name what each bag says (labels, a fraction, the two ends of a range), ``known`` the individually known
+    instance labels that become ``bags.known``; in an archive both are names of arrays. ``features=None`` takes every
+    column of a table that is not named otherwise. With ``labels_may_be_absent`` a file that lacks one of the
+    ``labels`` is read as unlabelled, and one that lacks ``known`` as knowing no instance.
     """
-    if Path(path).suffix.lower() == ".npz":
-        return _from_archive(path, labels)
+    if is_archive(path):
+        return _from_archive(path, labels, known, labels_may_be_absent)
     frame = read_table(path, _bag_column(path, bag))
-    if labels_may_be_absent and not set(labels) <= set(frame.columns):
-        labels = ()
-    _check_columns(path, frame, [*labels, *instance_labels, *ignore], features or ())
-    return _from_frame(frame, str(bag), labels, instance_labels, features, ignore)
+    if labels_may_be_absent:
+        labels, known = _present(labels, known, frame.columns)
+    others = [*instance_labels, *([] if known is None else [known]), *ignore]
+    _check_columns(path, frame, [*labels, *others], features or ())
+    found = _from_frame(frame, str(bag), labels, instance_labels, features, others)
+    if known is None:
+        return found
+    where = f"{path}: column {known!r}"
+    return replace(found, bags=known_in_order(found.bags, frame[known].to_numpy(), where))
+
+
+def is_archive(path: PathLike) -> bool:
+    """Whether this is an ``.npz`` archive rather than a table, by its name."""
+    return Path(path).suffix.lower() == ".npz"
 
 
 def _from_frame(
@@ -56,9 +69,8 @@ def _from_frame(
     labels: Sequence[str],
     instance_labels: Sequence[str],
     features: Sequence[str] | None,
-    ignore: Sequence[str],
+    unused: Sequence[str],
 ) -> BagData:
-    unused = [*instance_labels, *ignore]
     if labels:
         bags, y = Bags.from_frame(frame, bag, features=features, label=list(labels), ignore=unused)
     else:
@@ -67,12 +79,16 @@ def _from_frame(
     return BagData(bags, _labelled(y, bags, labels), _squeezed(instance_y), tuple(labels))
 
 
-def _from_archive(path: PathLike, labels: Sequence[str]) -> BagData:
-    if len(labels) > 1:
-        raise BagDataError(f"{path}: the labels of an .npz archive are one array, (B,) or (B, K); name just one.")
-    bags, y, instance_y = read_npz(path, label=labels[0] if labels else None)
-    names = label_names(path, y) if y is not None else []
-    return BagData(bags, _labelled(y, bags, names), instance_y, tuple(names))
+def _from_archive(path: PathLike, labels: Sequence[str], known: str | None, may_be_absent: bool) -> BagData:
+    if may_be_absent:
+        labels, known = _present(labels, known, array_names(path))
+    found = read_archive(path, labels, known)
+    return BagData(found.bags, _labelled(found.y, found.bags, found.names), found.instance_y, tuple(found.names))
+
+
+def _present(labels: Sequence[str], known: str | None, names: Collection[Any]) -> tuple[Sequence[str], str | None]:
+    """What of them the file has: all labels or none."""
+    return labels if set(labels) <= set(names) else (), known if known in names else None
 
 
 def _bag_column(path: PathLike, bag: str | None) -> str:

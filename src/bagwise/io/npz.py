@@ -6,20 +6,21 @@
 ``y``            (B,) or (B, C), entry b belongs to bag number b (text keys: in order of first appearance)
 ``candidates``   (B, q) candidate label sets, used where there is no ``y``
 ``instance_y``   (N,) or (N, C) instance labels for evaluation only, -1 unknown
+``known``        (N,) instance labels that are evidence, 0, 1, -1 unknown, under any name; taken only where asked for
 ``bag_name``     (B,) names of the numbered bags (optional)
 ``columns``      (D,) names of the features (optional)
 ===============  ==================================================================================================
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from bagwise._files import PathLike, write_whole
-from bagwise._validation import shorten
+from bagwise._validation import known_labels, shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 
@@ -33,11 +34,34 @@ def read_npz(path: PathLike, *, label: str | None = None) -> tuple[Bags, NDArray
     ``label`` names the array of bag labels; by default ``y``, and ``candidates`` where there is no ``y``. Unknown
     instance labels (-1) come back as NaN.
     """
+    found = read_archive(path, () if label is None else (label,))
+    return found.bags, found.y, found.instance_y
+
+
+class Archive(NamedTuple):
+    """What an archive holds; None for what it does not."""
+
+    bags: Bags
+    y: NDArray[Any] | None
+    instance_y: NDArray[np.float64] | None
+    names: list[str]  # of the columns of y
+
+
+def read_archive(path: PathLike, labels: Sequence[str] = (), known: str | None = None) -> Archive:
+    """Read an archive whose bag arrays have names of their own.
+
+    ``labels`` names one array, (B,) or (B, K), or several of shape (B,), which become the columns of ``y``. ``known``
+    names the array of instance labels that are evidence: they go into ``bags.known``.
+    """
     arrays = _read_arrays(path)
     groups, order = _groups(arrays, path)
     bags = _bags(arrays, groups, path)
-    y = _bag_labels(arrays, label, len(bags), order, path)
-    return bags, y, _instance_labels(arrays, bags, path)
+    if known is not None:
+        bags = known_in_order(bags, _per_instance(arrays, known, bags.n_instances, path), f"{path}: {known!r}")
+    y = _side_by_side([_bag_labels(arrays, name, len(bags), order, path) for name in labels or (None,)], labels, path)
+    truth = _per_instance(arrays, "instance_y", bags.n_instances, path)[bags.rows] if "instance_y" in arrays else None
+    names = list(labels) if len(labels) > 1 else [] if y is None else _label_names(arrays, y)
+    return Archive(bags, y, truth, names)
 
 
 def write_npz(path: PathLike, bags: Bags, y: Any = None, instance_y: Any = None) -> None:
@@ -58,20 +82,20 @@ def write_npz(path: PathLike, bags: Bags, y: Any = None, instance_y: Any = None)
     write_whole(path, lambda stream: np.savez_compressed(stream, **arrays))
 
 
-def label_names(path: PathLike, y: NDArray[Any]) -> list[str]:
+def _label_names(arrays: Arrays, y: NDArray[Any]) -> list[str]:
     """Names of the columns of ``y``: the archive's ``class_names`` where they fit, else "y" or "y_0", "y_1", …"""
     if y.ndim == 1:
         return ["y"]
-    names = _read_arrays(path, only="class_names").get("class_names")
+    names = arrays.get("class_names")
     if names is not None and names.shape == (y.shape[1],):
         return [str(name) for name in names]
     return [f"y_{number}" for number in range(y.shape[1])]
 
 
-def _read_arrays(path: PathLike, only: str | None = None) -> Arrays:
+def _read_arrays(path: PathLike) -> Arrays:
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if only in (None, name)}
+            return {name: archive[name] for name in archive.files}
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:  # zipfile, zlib and NumPy each have their own
@@ -145,12 +169,28 @@ def _bag_labels(
     return y if order is None else y[order]
 
 
-def _instance_labels(arrays: Arrays, bags: Bags, path: PathLike) -> NDArray[np.float64] | None:
-    if "instance_y" not in arrays:
-        return None
-    values = _with_length(arrays["instance_y"], bags.n_instances, f"{path}: 'instance_y'", "instance")[bags.rows]
+def _side_by_side(columns: list[NDArray[Any] | None], names: Sequence[str], path: PathLike) -> NDArray[Any] | None:
+    if len(columns) == 1:
+        return columns[0]
+    single = [column for column in columns if column is not None and column.ndim == 1]
+    if len(single) < len(columns):
+        raise BagDataError(f"{path}: of several arrays {shorten(names)} each must hold one entry per bag, shape (B,).")
+    return np.stack(single, axis=1)
+
+
+def known_in_order(bags: Bags, values: Any, where: str) -> Bags:
+    """Bags that know some of their instances, from 0, 1 and NaN in the order of the file."""
+    try:
+        checked = known_labels(values, bags.n_instances)
+    except BagDataError as error:
+        raise BagDataError(f"{where}: {error}") from None
+    return bags if checked is None else bags.with_known(checked[bags.rows])
+
+
+def _per_instance(arrays: Arrays, name: str, length: int, path: PathLike) -> NDArray[np.float64]:
+    values = _with_length(_need(arrays, name, path), length, f"{path}: {name!r}", "instance")
     if values.dtype.kind not in "iufb":
-        raise BagDataError(f"{path}: 'instance_y' must hold numbers (-1 where unknown), got {values.dtype}.")
+        raise BagDataError(f"{path}: {name!r} must hold numbers (-1 where unknown), got {values.dtype}.")
     return np.where(values == -1, np.nan, values.astype(np.float64))
 
 

@@ -20,7 +20,7 @@ from bagwise.features import Features, make_features
 from bagwise.inference.loop import Trace
 from bagwise.models.state import pack, unpack
 from bagwise.persistence import write_model
-from bagwise.posterior import GaussianPosterior
+from bagwise.posterior import Posterior
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
@@ -41,7 +41,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     traces: ClassVar[tuple[str, ...]] = ("trace_",)  # fitted attributes that are a Trace, or None
 
     features_: Features
-    posterior_: GaussianPosterior
+    posterior_: Any  # GaussianPosterior, or SamplePosterior where chains were run
     trace_: Trace
     log_evidence_: Any
     seed_: int
@@ -159,11 +159,11 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         return features
 
     def _finish(
-        self, features: Features, posterior: GaussianPosterior, trace: Trace, log_evidence: torch.Tensor
+        self, features: Features, posterior: Posterior, trace: Trace, log_evidence: torch.Tensor | None
     ) -> None:
         self.features_, self.posterior_, self.trace_ = features, posterior, trace
-        values = log_evidence.cpu().numpy()
-        self.log_evidence_ = values if self._several() else float(values[0])
+        values = None if log_evidence is None else log_evidence.cpu().numpy()
+        self.log_evidence_ = values if values is None or self._several() else float(values[0])
         if trace.interrupted:
             raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
 

@@ -7,16 +7,19 @@ import torch
 
 from bagwise._validation import check_option
 from bagwise.bag_models.counts import CountEvidence
+from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError, ConvergenceWarning
 from bagwise.inference.chunks import in_memory
+from bagwise.inference.gibbs import SCHEMES
 from bagwise.inference.loop import Callback, Watch, iterate
 from bagwise.inference.mean_field import MeanField
-from bagwise.models.base import BagClassifier, ModelCard, check_iterations
+from bagwise.models.base import ModelCard, check_iterations
+from bagwise.models.sampling import SampledClassifier
 
 _CAP = 2000  # L-BFGS iterations after which "until converged" gives up and warns
 
 
-class MILGPProbit(BagClassifier):
+class MILGPProbit(SampledClassifier):
     """Gaussian process probit classifier of instances, learned from binary bag labels.
 
     A bag is positive if and only if it holds at least one positive instance. The defaults are the published settings:
@@ -24,11 +27,21 @@ class MILGPProbit(BagClassifier):
 
     Parameters
     ----------
-    inference : "vi", the mean-field variational inference of the paper
+    inference : "vi", the mean-field variational inference of the paper, or "gibbs", its sampler
     n_inducing : number of inducing inputs; None takes every distinct instance
     max_iter : number of published fixed-point updates, made unless they settle within ``tol`` earlier; None runs
         L-BFGS on the same bound until it has converged
     bias : prior standard deviation of a constant added to the latent function; 0 as published
+    noise : of the sampler: "exact" (1 + κ, the noise once f is integrated out) or "published" (1, which samples the
+        posterior of another model unless every instance is an inducing input)
+    scheme : of the sampler: "block" (whole bags at once) or "single-site" (one instance after the other, as published)
+    n_chains, n_samples, n_burn_in : chains side by side, sweeps of each that are used, and sweeps before those. At most
+        4,000 draws per label are kept for predictions, evenly spaced among the sweeps of all chains
+    scale_step : rescale the sampler's latent values after every sweep (3.3), which mixes better
+    warm_start : go on with the chains of the last fit until they have ``n_samples`` sweeps: after Ctrl-C, or after
+        raising ``n_samples``
+    checkpoint : name of a file into which the chains are written every 500 sweeps; if it exists, fit goes on from there
+        and makes the same chains as if it had never stopped (needs a number as ``random_state``)
     tol : largest entry of the whitened gradient of the bound at which the iteration counts as converged
     kernel : "rbf", "exponential", "matern32", "matern52", "linear", or any gpytorch kernel
     lengthscale : of a kernel given by name; None for √D
@@ -42,8 +55,10 @@ class MILGPProbit(BagClassifier):
     ----------
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
     features_, posterior_ : the fitted model: feature map and Gaussian posterior over its weights
-    log_evidence_ : the bound (1.6) at the final posterior
-    trace_, n_iter_, converged_ : the bound at the start of every iteration, and whether they settled
+    log_evidence_ : the bound (1.6) at the final posterior; None where chains were run
+    trace_, n_iter_, converged_ : the bound at the start of every iteration, and whether they settled; of chains, the
+        mean log likelihood in every sweep and whether ``diagnostics_`` are good
+    chains_, diagnostics_ : of the sampler, see ``SampledClassifier``
     """
 
     card = ModelCard("mil-gp-probit", ("label",), "Wang & Pinar, The MIL Gaussian Process Probit Model")
@@ -54,7 +69,15 @@ class MILGPProbit(BagClassifier):
         n_inducing: int | None = 50,
         max_iter: int | None = 25,
         bias: float = 0.0,
+        noise: str = "exact",
+        scheme: str = "block",
+        n_chains: int = 4,
+        n_samples: int = 5000,
+        n_burn_in: int = 1000,
         *,
+        scale_step: bool = True,
+        warm_start: bool = False,
+        checkpoint: Any = None,
         tol: float = 1e-6,
         kernel: Any = "rbf",
         lengthscale: float | None = None,
@@ -71,6 +94,14 @@ class MILGPProbit(BagClassifier):
         self.n_inducing = n_inducing
         self.max_iter = max_iter
         self.bias = bias
+        self.noise = noise
+        self.scheme = scheme
+        self.n_chains = n_chains
+        self.n_samples = n_samples
+        self.n_burn_in = n_burn_in
+        self.scale_step = scale_step
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.tol = tol
         self.kernel = kernel
         self.lengthscale = lengthscale
@@ -85,16 +116,18 @@ class MILGPProbit(BagClassifier):
 
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once."""
-        check_option("inference", self.inference, ("vi",))
-        check_iterations(self.max_iter, self.tol)
+        self._check_settings()
         checked, labels = self._read(bags, y)
         if checked.known is not None:
             raise BagDataError(
                 "MILGPProbit learns from bag labels only, but the bags carry known instance labels; "
                 "drop them with bags.with_known(None)."
             )
-        features = self._make_features(checked)
         evidence = CountEvidence(labels.values, checked.sizes)
+        if self.inference == "gibbs":
+            return self._fit_chains(checked, evidence)
+        features = self._make_features(checked)
+        self._forget_chains()
         observed = torch.as_tensor(evidence.observed(), device=features.device)
         state = MeanField(in_memory(features, checked, evidence), observed)
         trace = iterate(
@@ -113,4 +146,21 @@ class MILGPProbit(BagClassifier):
                 stacklevel=2,
             )
         self._finish(features, state.posterior(), trace, state.bound())
+        return self
+
+    def _check_settings(self) -> None:
+        check_option("inference", self.inference, ("vi", "gibbs"))
+        check_option("noise", self.noise, ("exact", "published"))
+        check_option("scheme", self.scheme, SCHEMES)
+        check_iterations(self.max_iter, self.tol)
+        self._check_sampler()
+        if self.checkpoint is not None and self.scheme == "single-site":
+            raise BagDataError(
+                "checkpoint: the single-site scheme keeps more than v between sweeps; use scheme='block'."
+            )
+
+    def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
+        features = self._features_to_sample(bags)
+        posterior, trace = self._sample(features, bags, evidence, noise=self.noise, scheme=self.scheme)
+        self._finish(features, posterior, trace, None)
         return self

@@ -12,13 +12,18 @@ from bagwise import kernels
 from bagwise.exceptions import ModelFileError
 from bagwise.feature_maps import describe_feature_map, rebuild_feature_map
 from bagwise.features import Features
+from bagwise.inference.diagnostics import Chains
 from bagwise.inference.loop import Trace
 from bagwise.linalg import DEFAULT_JITTER
-from bagwise.posterior import GaussianPosterior
+from bagwise.posterior import GaussianPosterior, SamplePosterior
 
 Tensors = dict[str, Tensor]
 
-_NOT_SAVED = ("callback", "device")  # a function of the session that fitted the model; where it is loaded decides
+_NOT_SAVED = ("callback", "device", "checkpoint")  # belong to the session that fitted the model
+_POSTERIORS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
+    "gaussian": (GaussianPosterior, ("mean", "factors", "factor_of")),
+    "samples": (SamplePosterior, ("weights", "means", "factors", "factor_of")),
+}
 
 
 def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
@@ -33,9 +38,9 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
         "features": _pack_features(model.features_, tensors),
         "traces": {name: _pack_trace(name, getattr(model, name), tensors) for name in model.traces},
         "fitted": _pack_fitted(model),
+        "posterior": _pack_posterior(model.posterior_, tensors),
+        "chains": _pack_chains(getattr(model, "chains_", None), tensors),
     }
-    for name in ("mean", "factors", "factor_of"):
-        tensors[f"posterior.{name}"] = getattr(model.posterior_, name)
     return description, tensors
 
 
@@ -52,11 +57,11 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
             raise ModelFileError(f"the file names settings that {cls.__name__} does not have: {sorted(unknown)}.")
         model = cls(**settings | {"device": str(device)})
         model.features_ = _unpack_features(description["features"], tensors).to(device)
-        parts = {name: tensors[f"posterior.{name}"] for name in ("mean", "factors", "factor_of")}
-        model.posterior_ = GaussianPosterior(**parts).to(device)
+        model.posterior_ = _unpack_posterior(description.get("posterior", "gaussian"), tensors).to(device)
         for name in cls.traces:
             setattr(model, name, _unpack_trace(name, description["traces"][name], tensors))
         _unpack_fitted(model, description["fitted"])
+        _unpack_chains(model, description.get("chains"), tensors)
         _check_shapes(model)
         _check_values(model)
     except ModelFileError:
@@ -119,6 +124,37 @@ def _below(prefix: str, tensors: Tensors) -> Tensors:
     return {key.removeprefix(f"{prefix}."): part for key, part in tensors.items() if key.startswith(f"{prefix}.")}
 
 
+# ---------------------------------------------------------------- posterior, chains
+
+
+def _pack_posterior(posterior: Any, tensors: Tensors) -> str:
+    kind = next(name for name, (cls, _) in _POSTERIORS.items() if isinstance(posterior, cls))
+    tensors.update({f"posterior.{name}": getattr(posterior, name) for name in _POSTERIORS[kind][1]})
+    return kind
+
+
+def _unpack_posterior(kind: str, tensors: Tensors) -> Any:
+    cls, names = _POSTERIORS[kind]
+    return cls(**{name: tensors[f"posterior.{name}"] for name in names})
+
+
+def _pack_chains(chains: Chains | None, tensors: Tensors) -> dict[str, Any] | None:
+    if chains is None:
+        return None
+    tensors["chains"] = torch.from_numpy(chains.values)
+    return {"names": list(chains.names), "labels": None if chains.labels is None else list(chains.labels)}
+
+
+def _unpack_chains(model: Any, description: dict[str, Any] | None, tensors: Tensors) -> None:
+    if description is None:
+        return
+    names, labels = tuple(description["names"]), description["labels"]
+    values = tensors["chains"].numpy()
+    if values.shape[:2] != (model.posterior_.mean.shape[1], len(names)) or values.dtype != np.float64:
+        raise ModelFileError("the chains in the model file do not fit its posterior; it is damaged.")
+    model.chains_ = Chains(names, values, None if labels is None else tuple(labels))
+
+
 # ---------------------------------------------------------------- features, trace, fitted attributes
 
 
@@ -175,7 +211,7 @@ def _pack_fitted(model: Any) -> dict[str, Any]:
         "n_features": model.n_features_in_,
         "columns": model.columns_,
         "seed": model.seed_,
-        "log_evidence": model.log_evidence_.tolist() if several else model.log_evidence_,
+        "log_evidence": model.log_evidence_.tolist() if hasattr(model.log_evidence_, "tolist") else model.log_evidence_,
         "own": {name: getattr(model, name) for name in model.own_attributes},
     }
 
@@ -184,7 +220,8 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
     classes, names = np.array(fitted["classes"]), fitted["label_names"]
     model.label_names_ = None if names is None else tuple(names)
     model.classes_ = classes if names is None else [classes] * len(names)
-    model.log_evidence_ = fitted["log_evidence"] if names is None else np.array(fitted["log_evidence"])
+    evidence = fitted["log_evidence"]
+    model.log_evidence_ = evidence if names is None or evidence is None else np.array(evidence)
     model.n_features_in_ = int(fitted["n_features"])
     if fitted["feature_names"] is not None:
         model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
@@ -206,6 +243,7 @@ def _check_shapes(model: Any) -> None:
         and features.lower.shape == (features.n_inducing, features.n_inducing)
         and posterior.factors.shape[1:] == (R, R)
         and posterior.factor_of.shape == (K,)
+        and (not isinstance(posterior, SamplePosterior) or posterior.weights.shape == posterior.means.shape)
         and 0 <= int(posterior.factor_of.min()) <= int(posterior.factor_of.max()) < len(posterior.factors)
         and len(model.label_names_ or ("",)) == K
         and (names is None or len(names) == D)
@@ -218,7 +256,8 @@ def _check_values(model: Any) -> None:
     """Numbers of the right kind, all finite, factors that can be divided by, two classes."""
     features, posterior = model.features_, model.posterior_
     classes = model.classes_[0] if model.label_names_ is not None else model.classes_
-    doubles = (features.shift, features.scale, posterior.mean, posterior.factors)
+    drawn = (posterior.weights, posterior.means) if isinstance(posterior, SamplePosterior) else ()
+    doubles = (features.shift, features.scale, posterior.mean, posterior.factors, *drawn)
     numbers = (features.inducing, features.lower, *doubles)
     sound = (
         features.inducing.dtype == features.lower.dtype in DEFAULT_JITTER

@@ -1,0 +1,134 @@
+"""The pages a user reads: their code runs, and what they point to is there."""
+
+import re
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+LARGEST_PICTURE = 150_000
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def run_page(page: Path) -> dict:
+    """Execute the python blocks of a page one after the other, as a reader would; what they leave behind."""
+    namespace: dict = {"__name__": page.stem}
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start()) + 1
+        code = compile("\n" * line + block.group(1), str(page), "exec")  # errors then name the line of the page
+        exec(code, namespace)
+    return namespace
+
+
+@pytest.fixture
+def ran(request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield run_page(request.param)
+    plt.close("all")
+
+
+def guide(name: str):
+    return pytest.mark.parametrize("ran", [ROOT / name], indirect=True, ids=[name])
+
+
+def test_every_guide_has_code_and_is_run():
+    assert {name_of(page) for page in GUIDES} == {
+        "README.md",
+        "docs/guide/counts.md",
+        "docs/guide/fractions.md",
+        "docs/guide/labels.md",
+        "docs/guide/mixtures.md",
+    }
+    assert all(BLOCK.search(page.read_text(encoding="utf-8")) for page in GUIDES)
+
+
+@guide("README.md")
+def test_readme_does_what_it_says(ran):
+    assert ran["model"].score(ran["bags"][ran["test"]], ran["y"][ran["test"]]) > 0.85
+    assert Path("nines.safetensors").is_file()
+
+
+@guide("docs/guide/labels.md")
+def test_labels_page_does_what_it_says(ran):
+    assert ran["on_bags"]["auc"] > 0.95
+    assert ran["on_instances"]["auc"] > 0.95
+    p_bag, p_instance, new = ran["p_bag"], ran["p_instance"], ran["new"]
+    assert (p_bag >= np.maximum.reduceat(p_instance, new.offsets[:-1])).all()
+    assert (p_bag <= np.add.reduceat(p_instance, new.offsets[:-1])).all()
+    assert 0.5 < ran["learned"].base_kernel.lengthscale.item() < 2
+    assert ran["model"].mean_ < 0
+    assert ran["model"].inference_ == "ep"
+    assert ran["two"].predict_proba(new).shape == (100, 2)
+    assert Path("report.html").is_file()
+
+
+@guide("docs/guide/fractions.md")
+def test_fractions_page_does_what_it_says(ran):
+    assert ran["accuracy"] > 0.95
+    assert np.mean(ran["careful"].predict_instances(ran["bags"]) == ran["truth"]) > 0.9
+    answer, really = ran["answer"], ran["new_fractions"]
+    inside = (answer.lower <= really) & (really <= answer.upper)
+    assert inside.mean() >= 0.75
+    p = ran["model"].predict_instance_proba(ran["new_bags"])[:, 1]
+    np.testing.assert_allclose(answer.mean, p.reshape(-1, 20).mean(axis=1), atol=1e-8)
+    assert ran["model"].inference_ == "vi"
+
+
+@guide("docs/guide/counts.md")
+def test_counts_page_does_what_it_says(ran):
+    assert ran["accuracy"] > 0.9
+    total = ran["few_chance"] + ran["some_chance"] + ran["many_chance"]
+    np.testing.assert_allclose(total, 1.0, atol=1e-8)
+    assert sum(ran["each"]) == pytest.approx(1.0)
+    assert ran["model"].inference_ == "vi"
+
+
+@guide("docs/guide/mixtures.md")
+def test_mixtures_page_does_what_it_says(ran):
+    tumour, companions = ran["mean_probabilities"](ran["from_labels"])
+    assert 0.3 < tumour < 0.7
+    assert 0.3 < companions < 0.7
+    for model in (ran["from_mixture"], ran["from_known"]):
+        tumour, companions = ran["mean_probabilities"](model)
+        assert tumour > 0.8
+        assert companions < 0.2
+    assert ran["from_labels"].inference_ == "ep"
+    assert ran["from_mixture"].inference_ == "vi"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_a_page_points_to_is_there(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        assert file.exists(), f"{name_of(page)} points to {target}, which does not exist"
+        if anchor:
+            assert anchor in anchors(file), f"{name_of(page)} points to {target}, but there is no such heading"
+
+
+def anchors(page: Path) -> set[str]:
+    """Headings as GitHub links to them."""
+    headings = HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").glob("*.png")), ids=lambda path: path.name)
+def test_pictures_are_small_enough_to_keep(picture):
+    assert picture.stat().st_size < LARGEST_PICTURE

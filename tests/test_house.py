@@ -1,0 +1,51 @@
+"""The rules of the house: layers, the GPyTorch boundary, a true README."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import bagwise
+from bagwise.models import discover
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "bagwise").rglob("*.py"))
+
+
+def test_data_flows_downward_and_nothing_imports_upward():
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_module_has_its_layer():
+    layers = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.S).group(1)
+    named = set(re.findall(r"bagwise\.(\w+)", layers))
+    found = {path.relative_to(ROOT / "src" / "bagwise").parts[0].removesuffix(".py") for path in SOURCES}
+    assert found - {"__init__", "__main__"} == named
+
+
+def test_gpytorch_stops_at_the_kernels():
+    users = {path.name for path in SOURCES if re.search(r"^\s*(import|from) gpytorch", path.read_text(), re.M)}
+    assert users == {"kernels.py", "testing.py"}
+
+
+def test_optional_packages_are_imported_only_where_used():
+    code = (
+        "import sys, bagwise; "
+        "sys.exit(any(name in sys.modules for name in ('arviz', 'distributed', 'dask', 'matplotlib.pyplot')))"
+    )
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
+
+
+def test_readme_is_short_and_its_table_of_models_is_true():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) < 150
+    rows = re.findall(r"^\| `(\w+)` \| `([\w-]+)` \| (.+?) \| (.+?) \|$", text, re.M)
+    true = [(model.__name__, name, ", ".join(model.card.evidence), model.card.source) for name, model in discover().items()]
+    assert sorted(rows) == sorted(true)
+
+
+def test_everything_promised_at_the_top_is_there():
+    assert all(hasattr(bagwise, name) for name in bagwise.__all__)
+    assert bagwise.__version__ == re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M).group(1)
