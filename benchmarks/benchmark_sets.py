@@ -1,8 +1,8 @@
 """BagGP at its defaults on MUSK 1, tiger, elephant and fox, beside an SVM on per-bag mean, minimum and maximum.
 
 Protocol: 5 × 10-fold over bags with the folds that come with the data; accuracy at 0.5, AUC, log-likelihood and
-calibration error pooled over the folds of a repeat, then averaged over repeats, with the standard deviation over repeats.
-Run: python -m benchmarks.benchmark_sets [folder of data sets] [--repeats 5] [--sets musk1,…] [--inducing 50,100,200,all]
+calibration error pooled over the folds of a repeat, then averaged over repeats, with the standard deviation over them.
+Run: python -m benchmarks.benchmark_sets [folder] [--repeats 5] [--sets musk1,tiger] [--inducing 50,100,200,all]
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Instance AUC and average precision of MILGPProbit on a newsgroups set, beside the published figures.
 
 Protocol: RBF kernel PCA to 100 dimensions, γ = 1/(2D), fitted on the training bags, components not standardised;
-published settings (R = 50, 25 iterations, zero mean, lengthscale 10, variance 1); stratified 10-fold over bags; metrics per
-test fold, then averaged, and pooled over folds beside them. Run: python -m benchmarks.newsgroups [folder of data sets]
+published settings (R = 50, 25 iterations, zero mean, lengthscale 10, variance 1); stratified 10-fold over bags; metrics
+per test fold, then averaged, and pooled over folds beside them. Run: python -m benchmarks.newsgroups [folder]
 """
 
 import sys

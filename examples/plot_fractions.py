@@ -82,7 +82,7 @@ def main(output=None):
         shade, ax=middle, ticks=[0, 0.25, 0.5, 0.75, 1], label="fraction of the bag, probability of the point"
     )
     if output is not None:
-        figure.savefig(output, dpi=100)
+        figure.savefig(output, dpi=95)
     return figure
 
 

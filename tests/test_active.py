@@ -338,5 +338,5 @@ def test_models_that_cannot_be_asked_are_refused(fitted):
         suggest(MILGPProbit(), bags)
     with pytest.raises(BagDataError, match="3 features"):
         suggest(model, np.zeros((4, 2)))
-    with pytest.raises(BagDataError, match="Gaussian posterior; MILGPProbit has none"):
+    with pytest.raises(BagDataError, match="sampled posterior; MILGPProbit has none"):
         suggest(posed(model, None), bags)

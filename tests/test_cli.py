@@ -11,13 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 import bagwise
-from bagwise import MILGPProbit
+from bagwise import BagGP, Bags, MILGPProbit
 from bagwise.active import suggest
-from bagwise.cli import app, parse_settings, parse_value
+from bagwise.cli import app
+from bagwise.cli_options import parse_settings, parse_value
 from bagwise.datasets import make_bags
 from bagwise.exceptions import BagDataError
 from bagwise.io import read_table, write_npz, write_table
-from bagwise.metrics import bag_report, instance_report
+from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
 
 QUICK = ("--set", "n_inducing=10", "--set", "max_iter=4", "--set", "random_state=0")
 
@@ -85,7 +86,7 @@ def two_labels(folder):
 
 def test_the_model_file_remembers_its_columns(folder):
     model = bagwise.load(folder / "model")
-    assert model.columns_ == {"bag": "slide", "label": ["cancer"], "array": None}
+    assert model.columns_ == {"bag": "slide", "known": None, "label": ["cancer"], "arrays": []}
     assert list(model.feature_names_in_) == ["u", "v", "w"]
     assert model.get_params()["n_inducing"] == 10
 
@@ -247,7 +248,8 @@ def test_the_demo_finds_the_nine(tmp_path):
     page = (tmp_path / "new" / "demo" / "report.html").read_text()
     assert "Which bags hold a 9?" in page
     assert len(page) < 400_000
-    assert isinstance(bagwise.load(tmp_path / "new" / "demo" / "model.safetensors"), MILGPProbit)
+    assert isinstance(bagwise.load(tmp_path / "new" / "demo" / "model.safetensors"), BagGP)
+    assert "kernel, learned" in page
 
 
 # ---------------------------------------------------------------- what to label next
@@ -309,6 +311,175 @@ def test_bad_questions_are_refused(folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+# ---------------------------------------------------------------- fractions, counts, known instances
+
+FIXED = ("--set", "learn=false", "--set", "n_inducing=10", "--set", "random_state=0")
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory, cells):
+    """The table with fractions (one missing), ranges and a few known instances, and a model of each."""
+    folder = tmp_path_factory.mktemp("counted")
+    by_slide = cells.groupby("slide")["bad"]
+    numbers, sizes = by_slide.transform("sum"), by_slide.transform("size")
+    frame = cells.assign(
+        share=(numbers / sizes).round(2).mask(cells["slide"] == "003"),
+        lo=(numbers - 1).clip(lower=0),
+        hi=np.minimum(numbers + 1, sizes),
+        seen=cells["bad"].where(cells.index % 5 == 0),
+        label=(numbers > 0).astype(int),
+    )
+    write_table(frame, folder / "x.csv")
+    for name, options in {
+        "fraction": ("--fraction", "share"),
+        "count": ("--count", "lo,hi"),
+        "known": ("--label", "label", "--known", "seen"),
+    }.items():
+        arguments = ("--bag", "slide", "--features", "u,v,w", *options, *FIXED)
+        assert "BagGP: 24 bags" in done("fit", folder / "x.csv", "-o", folder / name, *arguments).stdout
+    return folder
+
+
+def bags_of(frame, *columns):
+    ignored = [name for name in frame.columns if name not in ("u", "v", "w", "slide", *columns)]
+    bags, y = Bags.from_frame(frame, "slide", label=list(columns), ignore=ignored)
+    return bags, y[:, 0] if len(columns) == 1 else y
+
+
+def evaluated(model, data, folder, *more):
+    done("evaluate", model, data, "--json", folder / "m.json", *more)
+    return json.loads((folder / "m.json").read_text())
+
+
+def test_the_evidence_options_fit_what_python_fits(counted):
+    frame = read_table(counted / "x.csv", "slide")
+    settings = {"learn": False, "n_inducing": 10, "random_state": 0}
+    for name, columns in {"fraction": ["share"], "count": ["lo", "hi"]}.items():
+        bags, y = bags_of(frame, *columns)
+        model, alone = bagwise.load(counted / name), BagGP(evidence=name, **settings).fit(bags, y)
+        assert (model.evidence, model.columns_[name]) == (name, columns)
+        np.testing.assert_allclose(model.predict_proba(bags), alone.predict_proba(bags), atol=1e-12)
+    bags, y = bags_of(frame, "label")
+    informed = BagGP(**settings).fit(bags.with_known(frame["seen"].to_numpy()[bags.rows]), y)
+    model = bagwise.load(counted / "known")
+    assert model.columns_["known"] == "seen"
+    np.testing.assert_allclose(model.predict_proba(bags), informed.predict_proba(bags), atol=1e-12)
+
+
+def test_the_flagship_is_the_default_and_the_table_of_bags_tells_fractions(counted, tmp_path):
+    done("predict", counted / "fraction", counted / "x.csv", "--bags", tmp_path / "b.csv")
+    table = read_table(tmp_path / "b.csv", "bag")
+    model = bagwise.load(counted / "fraction")
+    bags, _ = bags_of(read_table(counted / "x.csv", "slide"), "share")
+    assert list(table.columns[4:]) == ["fraction", "fraction_low", "fraction_high"]
+    np.testing.assert_allclose(table[["fraction", "fraction_low", "fraction_high"]].T, model.predict_fraction(bags))
+    assert "fraction" in done("predict", counted / "known", counted / "x.csv").stdout
+
+
+def test_fractions_are_evaluated(counted, tmp_path):
+    found = evaluated(counted / "fraction", counted / "x.csv", tmp_path, "--instance-label", "bad")
+    bags, share = bags_of(read_table(counted / "x.csv", "slide"), "share")
+    model = bagwise.load(counted / "fraction")
+    assert found["fractions"] == pytest.approx(fraction_report(share, *model.predict_fraction(bags), bags.sizes))
+    assert (found["fractions"]["missing"], found["bags"]["missing"]) == (1, 1)
+    assert found["bags"]["positive_share"] == pytest.approx(np.mean(share[~np.isnan(share)] > 0))
+    assert found["instances"]["n"] == bags.n_instances
+
+
+def test_counts_are_evaluated(counted, tmp_path):
+    found = evaluated(counted / "count", counted / "x.csv", tmp_path)
+    bags, ends = bags_of(read_table(counted / "x.csv", "slide"), "lo", "hi")
+    model, (lo, hi) = bagwise.load(counted / "count"), ends.T
+    expected, sizes = model.predict_fraction(bags), bags.sizes
+    chance = model.predict_count_proba(bags, lo, hi)
+    assert found["counts"] == pytest.approx(
+        count_report(lo, hi, chance, expected.lower * sizes, expected.upper * sizes)
+    )
+    assert found["bags"]["n"] == np.sum(lo > 0)
+
+
+def test_any_truth_will_do_for_any_model(counted, folder, tmp_path):
+    data = counted / "x.csv"
+    assert evaluated(counted / "known", data, tmp_path, "--fraction", "share")["fractions"]["n"] == 23
+    assert evaluated(counted / "fraction", data, tmp_path, "--label", "label")["bags"]["n"] == 24
+    assert evaluated(counted / "fraction", data, tmp_path, "--count", "lo,hi")["counts"]["n"] == 24
+    assert list(evaluated(folder / "model", data, tmp_path, "--fraction", "share")) == ["model", "bags"]
+    assert "expected two columns" in refused("evaluate", counted / "known", data, "--count", "lo")
+    assert "not from several" in refused("report", counted / "known", data, "--label", "label", "--fraction", "share",
+                                         "-o", tmp_path / "r.html")  # fmt: skip
+
+
+def test_reports_of_fractions_and_counts(counted, tmp_path):
+    for name, words in {"fraction": "Measures of fractions", "count": "Measures of counts"}.items():
+        done("report", counted / name, counted / "x.csv", "-o", tmp_path / "r.html")
+        assert words in (tmp_path / "r.html").read_text()
+    write_table(read_table(counted / "x.csv", "slide")[["slide", "u", "v", "w"]], tmp_path / "new.csv")
+    done("report", counted / "fraction", tmp_path / "new.csv", "-o", tmp_path / "r.html")
+    assert "No labels were given" in (tmp_path / "r.html").read_text()
+    assert "no column 'share'" in refused("evaluate", counted / "fraction", tmp_path / "new.csv")
+
+
+def test_only_what_is_not_known_is_suggested(counted, tmp_path):
+    done("suggest", counted / "fraction", counted / "x.csv", "-o", tmp_path / "s.csv")
+    assert list(read_table(tmp_path / "s.csv", "bag")["bag"]) == ["003"]
+    done("suggest", counted / "known", counted / "x.csv", "--what", "instances", "-n", 20, "-o", tmp_path / "s.csv")
+    assert (read_table(tmp_path / "s.csv", "bag")["row"] % 5 > 0).all()
+
+
+def test_archives_name_arrays(tmp_path):
+    bags, y, instance_y = make_bags(20, 4, 2, random_state=1)
+    numbers = np.add.reduceat(instance_y, bags.offsets[:-1])
+    ends = np.stack([numbers, np.full(20, 4)], axis=1)
+    seen = np.where(np.arange(80) % 3 == 0, instance_y, -1)
+    arrays = {"share": numbers / 4, "ends": ends, "lo": ends[:, 0], "hi": ends[:, 1], "seen": seen}
+    np.savez(tmp_path / "x.npz", X=bags.X, bag=bags.index, y=y, **arrays)
+    np.savez(tmp_path / "plain.npz", X=bags.X, bag=bags.index, y=y)
+    found = []
+    for options in (("--count", "ends"), ("--count", "lo,hi"), ("--fraction", "share"), ("--known", "seen")):
+        done("fit", tmp_path / "x.npz", "-o", tmp_path / "model", *options, *FIXED)
+        found.append(evaluated(tmp_path / "model", tmp_path / "x.npz", tmp_path))
+    assert found[0] == found[1]
+    assert [list(report)[-1] for report in found] == ["counts", "counts", "fractions", "bags"]
+    done("fit", tmp_path / "x.npz", "-o", tmp_path / "model", "--fraction", "share", *FIXED)
+    done("report", tmp_path / "model", tmp_path / "plain.npz", "-o", tmp_path / "r.html")
+    assert "No labels were given" in (tmp_path / "r.html").read_text()  # y is not what the model was fitted to
+    assert "no array 'share'" in refused("evaluate", tmp_path / "model", tmp_path / "plain.npz")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--fraction", "share", "--model", "mil-gp-probit"), "--fraction share: mil-gp-probit takes label; "),
+        (("--fraction", "share", "--model", "mil-gp-probit"), "is for bag-gp"),
+        (("--label", "label", "--known", "seen", "--model", "mil-gp-probit"), "--known seen: mil-gp-probit takes"),
+        (("--fraction", "share", "--set", "evidence=count"), "--set evidence=count: contradicts --fraction share"),
+        (("--label", "label", "--fraction", "share"), "--label label and --fraction share: what is known"),
+        (("--count", "lo"), "expected two columns, LO,HI"),
+        (("--count", "lo,hi,share"), "expected two columns, LO,HI"),
+        (("--fraction", "share,lo"), "expected one column"),
+        (("--known", "seen"), "nothing is said of the bags"),
+        (("--fraction", "cancer"), "y must hold numbers"),
+        (("--fraction", "other2"), "no column 'other2'"),
+        (("--label", "label", "--known", "other2"), "no column 'other2'"),
+        (("--label", "label", "--known", "u"), "column 'u' is named both"),
+        (("--label", "label", "--known", "hi"), "column 'hi': known: row"),
+        (("--fraction", "hi"), "a fraction lies in [0, 1]"),
+        (("--count", "hi,lo"), "the lowest number of positives must not exceed the highest"),
+        (("--fraction", "bad"), "varies inside the bag"),
+    ],
+)
+def test_evidence_that_cannot_be_used(counted, tmp_path, options, message):
+    arguments = ("--bag", "slide", "--features", "u,v,w", "-o", tmp_path / "model", *options)
+    assert message in refused("fit", counted / "x.csv", *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_evidence_said_twice_is_no_contradiction(counted, tmp_path):
+    done("fit", counted / "x.csv", "--bag", "slide", "--features", "u,v,w", "--fraction", "share", "-o",
+         tmp_path / "model", "--set", "evidence=fraction", "--set", "confidence=50", *FIXED)  # fmt: skip
+    assert bagwise.load(tmp_path / "model").confidence == 50.0
+
+
 # ---------------------------------------------------------------- settings
 
 
@@ -323,6 +494,8 @@ def test_bad_questions_are_refused(folder, tmp_path):
         ("False", True, False),
         ("matern32", "rbf", "matern32"),
         ("0.5", None, 0.5),
+        ("1,2.5", 1000.0, [1.0, 2.5]),
+        ("a,b", None, "a,b"),
     ],
 )
 def test_values_are_read_as_what_they_are(text, default, value):
@@ -339,6 +512,8 @@ def test_settings_are_checked_against_the_model():
         parse_settings(["bias"], MILGPProbit)
     with pytest.raises(BagDataError, match="no setting 'callback'"):
         parse_settings(["callback=print"], MILGPProbit)
+    with pytest.raises(BagDataError, match="no setting 'feature_map'"):
+        parse_settings(["feature_map=net"], BagGP)
 
 
 # ---------------------------------------------------------------- refusals

@@ -79,7 +79,10 @@ def test_labels_page_does_what_it_says(ran):
 @guide("docs/guide/fractions.md")
 def test_fractions_page_does_what_it_says(ran):
     assert ran["accuracy"] > 0.95
-    assert np.mean(ran["careful"].predict_instances(ran["bags"]) == ran["truth"]) > 0.9
+    careful, trusting = (
+        np.mean(ran[name].predict_instances(ran["bags"]) == ran["truth"]) for name in ("careful", "trusting")
+    )
+    assert careful > max(trusting, 0.9)
     answer, really = ran["answer"], ran["new_fractions"]
     inside = (answer.lower <= really) & (really <= answer.upper)
     assert inside.mean() >= 0.75

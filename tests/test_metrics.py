@@ -153,3 +153,49 @@ def test_the_positive_column_is_taken():
     np.testing.assert_array_equal(metrics.positive_proba([[0.3, 0.7]], np.array([0, 1])), [0.7])
     two = [np.array([0, 1])] * 2
     np.testing.assert_array_equal(metrics.positive_proba([[0.3, 0.6]], two), [[0.3, 0.6]])
+
+
+# ---------------------------------------------------------------- fractions and counts
+
+
+def test_fractions_are_judged_by_distance_and_coverage():
+    found = metrics.fraction_report(
+        fraction=[0.33, 0.5, 1.0, np.nan],
+        mean=[0.33, 0.25, 0.5, 0.1],
+        lower=[1 / 3, 0.0, 0.25, 0.0],  # 0.33 was rounded: it still lies inside
+        upper=[2 / 3, 0.5, 0.75, 1.0],
+        sizes=[3, 4, 4, 9],
+    )
+    assert found == pytest.approx(
+        {"n": 3, "missing": 1, "mean_absolute_error": 0.25, "coverage": 2 / 3, "interval_width": (1 / 3 + 1) / 3}
+    )
+
+
+def test_coverage_forgives_half_an_instance_and_no_more():
+    for fraction, inside in ((0.12, 1.0), (0.13, 0.0)):
+        assert metrics.fraction_report([fraction], [0.0], [0.0], [0.0], [4])["coverage"] == inside
+
+
+def test_counts_are_judged_by_the_ranges():
+    found = metrics.count_report(
+        lo=[0, 2, 3, np.nan],
+        hi=[1, 2, 5, 4],
+        probability=[0.5, 0.25, 1.0, 0.7],
+        lower=[1, 0, 0, 0],
+        upper=[2, 1, 3, 9],
+    )
+    expected = {"n": 3, "missing": 1, "range_log_likelihood": math.log(0.125) / 3, "intervals_met": 2 / 3}
+    assert found == pytest.approx(expected | {"interval_width": 5 / 3})
+
+
+def test_nothing_stated_is_nothing_measured():
+    nothing = [np.nan]
+    fractions = metrics.fraction_report(nothing, [0.5], [0.0], [1.0], [3])
+    counts = metrics.count_report(nothing, nothing, [0.5], [0.0], [1.0])
+    for found in (fractions, counts):
+        assert (found.pop("n"), found.pop("missing")) == (0, 1)
+        assert all(math.isnan(value) for value in found.values())
+
+
+def test_an_impossible_range_costs_everything():
+    assert metrics.count_report([2], [2], [0.0], [0], [1])["range_log_likelihood"] == -math.inf

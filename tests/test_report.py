@@ -4,15 +4,19 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from bagwise import Bags, MILGPProbit
+from bagwise import BagGP, Bags, MILGPProbit
 from bagwise.datasets import load_digit_bags, make_bags
+from bagwise.evidence_counts import Evidence, count, fraction, label
 from bagwise.exceptions import BagDataError
-from bagwise.metrics import bag_report, instance_report
+from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
 from bagwise.report import write_report
+from bagwise.report.answers import collect
 from bagwise.report.bag_cards import INSTANCES_SHOWN, ROWS_SHOWN, choose_bags
-from bagwise.report.content import number
+from bagwise.report.content import mixing, mixing_warning, number, outcome, reports
+from bagwise.report.figures import course_view
 
 VOID = {"meta", "img", "br"}
 
@@ -186,6 +190,138 @@ def test_bad_requests_leave_no_file(tmp_path, data, model):
         with pytest.raises(BagDataError, match=message):
             write_report(model, bags, path=tmp_path / "r.html", **arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- more than labels
+
+
+@pytest.fixture(scope="module")
+def told(data):
+    """Bags, how many positives they hold, and a model fitted to the fractions."""
+    bags, _, instance_y = data
+    numbers = np.add.reduceat(instance_y, bags.offsets[:-1])
+    settings = {"learn": False, "n_inducing": 12, "random_state": 0}
+    return bags, numbers, BagGP(evidence="fraction", **settings).fit(bags, numbers / bags.sizes)
+
+
+def test_fractions_are_compared_with_fractions(tmp_path, told):
+    bags, numbers, model = told
+    share = numbers / bags.sizes
+    found = reports(collect(model, bags, share, None))
+    assert found["fractions"] == fraction_report(share, *model.predict_fraction(bags), bags.sizes)
+    assert found["bags"] == bag_report(numbers > 0, model.predict_proba(bags)[:, 1])
+    page = Page(write_report(model, bags, share, tmp_path / "r.html"))
+    for expected in ("Error of fractions", "Measures of fractions", "stated fraction", "expected fraction"):
+        assert expected.lower() in page.text.lower()
+    mean, lower, upper = (part[0] for part in model.predict_fraction(bags))
+    assert f"{mean:.2f} ({lower:.2f} to {upper:.2f})" in page.text
+
+
+def test_ranges_of_counts_are_compared_with_ranges(tmp_path, told):
+    bags, numbers, model = told
+    lo, hi = np.maximum(numbers - 1, 0), np.minimum(numbers + 1, bags.sizes)
+    found = reports(collect(model, bags, count(lo, hi), None))
+    expected = model.predict_fraction(bags)
+    ends = (expected.lower * bags.sizes, expected.upper * bags.sizes)
+    assert found["counts"] == count_report(lo, hi, model.predict_count_proba(bags, lo, hi), *ends)
+    assert found["bags"]["n"] == (lo > 0).sum()  # nothing says that a bag holds none
+    page = Page(write_report(model, bags, count(lo, hi), tmp_path / "r.html"))
+    assert "og-likelihood of ranges" in page.text
+    assert "bag AUC" not in page.text  # of one class only, there is none
+    assert "stated number" in page.text
+    assert f"{lo[0]:g} to {hi[0]:g}" in page.text
+
+
+def test_mixed_evidence_is_taken_apart(told):
+    bags, numbers, model = told
+    stated = Evidence.concat(
+        [
+            label((numbers[:10] > 0).astype(float)),
+            fraction(numbers[10:25] / bags.sizes[10:25]),
+            count(numbers[25:39], numbers[25:39]),
+            count([np.nan], [np.nan]),
+        ]
+    )
+    found = reports(collect(model, bags, stated, None))
+    assert (found["fractions"]["n"], found["counts"]["n"]) == (15, 14)
+    assert (found["bags"]["n"], found["bags"]["missing"]) == (39, 1)
+
+
+def test_a_model_that_tells_no_fractions_is_judged_by_its_bags(data, model):
+    bags, y, _ = data
+    found = reports(collect(model, bags, fraction(0.5 * y), None))
+    assert list(found) == ["bags"]
+    assert found["bags"] == bag_report(y, model.predict_proba(bags)[:, 1])
+
+
+def test_fractions_do_not_fit_several_labels(data):
+    bags, y, _ = data
+    model = MILGPProbit(n_inducing=5, max_iter=2, random_state=0).fit(bags, np.stack([y, 1 - y], axis=1))
+    with pytest.raises(BagDataError, match="the model has 2 label columns"):
+        collect(model, bags, fraction(0.5 * y), None)
+
+
+# ---------------------------------------------------------------- what was learned, and by what
+
+
+def test_what_was_learned_is_shown(tmp_path, data):
+    bags, y, _ = data
+    model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
+    page = Page(write_report(model, bags, y, tmp_path / "r.html"))
+    assert "Learning the kernel" in page.text
+    rows = dict(outcome(model).rows)
+    assert rows["inference"] == model.inference_
+    assert f"outputscale {model.kernel_.outputscale.item():.4g}" in rows["kernel, learned"]
+    assert rows["mean of the latent function"] == number(model.mean_)
+    given = BagGP(learn=False, n_inducing=10, random_state=0).fit(bags, y)
+    assert "kernel" in dict(outcome(given).rows)
+    assert "Learning the kernel" not in Page(write_report(given, bags, y, tmp_path / "r.html")).text
+
+
+class Sampled:
+    """A fitted model that claims to have been sampled."""
+
+    def __init__(self, model, r_hat, ess_bulk):
+        self.model = model
+        self.diagnostics_ = pd.DataFrame({"r_hat": r_hat, "ess_bulk": ess_bulk})
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+
+@pytest.mark.parametrize(
+    ("r_hat", "ess_bulk", "good"),
+    [
+        ([1.0, 1.009], [400.0, 4000.0], True),
+        ([1.0, 1.011], [4000.0, 4000.0], False),
+        ([1.0, 1.0], [399.0, 4000.0], False),
+        ([1.0, np.nan], [4000.0, 4000.0], False),
+    ],
+)
+def test_chains_that_have_not_converged_are_announced(tmp_path, data, model, r_hat, ess_bulk, good):
+    sampled = Sampled(model, r_hat, ess_bulk)
+    page = Page(write_report(sampled, data[0], data[1], tmp_path / "r.html"))
+    assert ("have not converged" in page.text) is not good
+    assert page.count("p", role="alert") == (not good)
+    assert "largest R-hat" in page.text
+    assert "noise around a level" in page.text
+    if not good:
+        assert number(mixing(sampled)[0]) in mixing_warning(sampled)
+
+
+def test_models_without_chains_have_none_to_announce(model):
+    assert mixing(model) is None
+    assert mixing_warning(model) is None
+
+
+def test_a_wild_start_does_not_flatten_the_course():
+    settled = -40.0 - np.exp(-np.arange(40.0))
+    assert course_view(settled) is not None
+    low, high = course_view(np.concatenate([[-300.0, -1500.0], settled]))
+    assert -42.0 < low < -40.0 < high < -39.0
+    assert course_view(np.linspace(-2, -1, 20)) is None
+    assert course_view(np.array([-np.inf, -3.0])) is None
+    assert course_view(np.full(9, 2.0)) is None
 
 
 def test_numbers_for_reading():

@@ -12,7 +12,9 @@ import scipy.sparse
 from bagwise import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.io import read_npz, read_table, write_npz, write_table
-from bagwise.io.npz import label_names
+from bagwise.io.bag_data import read_bags
+from bagwise.io.npz import read_archive
+from bagwise.io.predictions import bag_table
 from bagwise.io.tables import SUFFIXES
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -202,13 +204,92 @@ def test_pixels_are_not_rescaled_and_unknown_is_nan(tmp_path):
 
 
 def test_another_array_may_hold_the_labels(tmp_path):
-    path = save(tmp_path / "x.npz", X=np.ones((2, 1)), bag=["a", "b"], y=[0, 1], y_bin=[1, 0], class_names=["u", "v"])
+    arrays = {"y": [0, 1], "y_bin": [1, 0], "two": np.eye(2), "three": np.ones((2, 3)), "class_names": ["u", "v"]}
+    path = save(tmp_path / "x.npz", X=np.ones((2, 1)), bag=["a", "b"], **arrays)
     np.testing.assert_array_equal(read_npz(path, label="y_bin")[1], [1, 0])
     assert read_npz(path)[0].ids == ("a", "b")
-    assert label_names(path, np.ones((2, 2))) == ["u", "v"]
-    assert label_names(path, np.ones((2, 3))) == ["y_0", "y_1", "y_2"]
+    assert read_archive(path).names == ["y"]
+    assert read_archive(path, ["two"]).names == ["u", "v"]
+    assert read_archive(path, ["three"]).names == ["y_0", "y_1", "y_2"]
     with pytest.raises(BagDataError, match="no array 'z'; it holds 'X', 'bag'"):
         read_npz(path, label="z")
+
+
+def test_several_arrays_of_an_archive_become_columns(tmp_path):
+    arrays = {"lo": [0, 1], "hi": [1, 2], "y": [0, 1], "two": np.eye(2)}
+    path = save(tmp_path / "x.npz", X=np.ones((3, 1)), bag=[1, 0, 1], **arrays)
+    found = read_archive(path, ["lo", "hi"])
+    np.testing.assert_array_equal(found.y, [[1, 2], [0, 1]])
+    assert found.names == ["lo", "hi"]
+    with pytest.raises(BagDataError, match="'lo', 'two' must each hold one entry per bag"):
+        read_archive(path, ["lo", "two"])
+
+
+def test_what_an_archive_lacks_is_not_replaced_by_something_else(tmp_path):
+    path = save(tmp_path / "x.npz", X=np.ones((2, 1)), bag=[0, 1], y=[0, 1])
+    found = read_archive(path, ["share"], "seen", may_be_absent=True)
+    assert (found.y, found.bags.known, found.names) == (None, None, [])
+    for wanted in (["share"], None), (["y"], "seen"):
+        with pytest.raises(BagDataError, match="no array 's"):
+            read_archive(path, *wanted)
+
+
+# ---------------------------------------------------------------- known instances
+
+
+def test_known_instances_of_a_table_follow_their_rows(tmp_path, frame):
+    write_table(frame.assign(seen=[1.0, np.nan, 0.0, np.nan]), tmp_path / "x.csv")
+    found = read_bags(tmp_path / "x.csv", bag="slide", labels=["cancer"], known="seen")
+    np.testing.assert_array_equal(found.bags.known, [1, 0, np.nan, np.nan])
+    assert found.bags.feature_names == ("area", "count")
+    unnamed = read_bags(tmp_path / "x.csv", bag="slide", ignore=["seen", "cancer"])
+    assert unnamed.bags.known is None
+    absent = read_bags(tmp_path / "x.csv", bag="slide", known="other", ignore=["seen"], labels_may_be_absent=True)
+    assert absent.bags.known is None
+
+
+def test_known_instances_of_an_archive_follow_their_rows(tmp_path):
+    path = save(tmp_path / "x.npz", X=np.ones((4, 1)), bag=[1, 0, 1, 0], y=[0, 1], seen=[1, 0, -1, -1])
+    found = read_bags(path, known="seen")
+    np.testing.assert_array_equal(found.bags.known, [1, np.nan, 0, np.nan])
+    assert read_bags(path).bags.known is None
+
+
+@pytest.mark.parametrize(("seen", "message"), [([0, 1, 0, 2], "row 3 holds"), (list("abcd"), "expected 0, 1 or NaN")])
+def test_known_instances_are_zero_or_one(tmp_path, frame, seen, message):
+    write_table(frame.assign(seen=seen).iloc[[3, 0, 1, 2]][::-1], tmp_path / "x.csv")
+    with pytest.raises(BagDataError, match=rf"x.csv: column 'seen': known: {message}"):
+        read_bags(tmp_path / "x.csv", bag="slide", known="seen")
+
+
+# ---------------------------------------------------------------- predictions
+
+
+class Teller:
+    """Says the same of every bag, for one label or for two."""
+
+    def __init__(self, n_labels):
+        self.n_labels = n_labels
+        self.classes_ = np.array(["no", "yes"]) if n_labels == 1 else [np.array([0, 1])] * n_labels
+
+    def predict_proba(self, bags):
+        return np.tile([0.25, 0.75], (len(bags), 1))
+
+    def predict_fraction(self, bags, level=0.9):
+        parts = np.array([0.5, 0.25, 1.0])[:, None, None] * np.ones((len(bags), self.n_labels))
+        return tuple(parts[..., 0] if self.n_labels == 1 else parts)
+
+
+def test_expected_fractions_stand_in_the_table_of_bags():
+    bags = Bags(np.ones((3, 1)), ["a", "b", "a"])
+    table = bag_table(Teller(1), bags)
+    expected = {"bag": "b", "size": 1, "probability": 0.75, "prediction": "yes", "fraction": 0.5}
+    assert table.iloc[1].to_dict() == expected | {"fraction_low": 0.25, "fraction_high": 1.0}
+    assert list(bag_table(Teller(2), bags, ["u", "v"]).columns[-3:]) == [
+        "fraction_v",
+        "fraction_low_v",
+        "fraction_high_v",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from bagwise.bags import Bags
+from bagwise.evidence_counts import Evidence, count, fraction, label
 from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
 from bagwise.feature_maps import register_feature_map
 from bagwise.models import load
@@ -19,9 +20,13 @@ __all__ = [
     "Bags",
     "BagwiseError",
     "ConvergenceWarning",
+    "Evidence",
     "MILGPProbit",
     "ModelFileError",
     "PerInstance",
+    "count",
+    "fraction",
+    "label",
     "load",
     "register_feature_map",
 ]

@@ -15,7 +15,7 @@ from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.features import Features
-from bagwise.posterior import GaussianPosterior
+from bagwise.posterior import Posterior
 from bagwise.predict import bag_probability
 from bagwise.predict_samples import log_none_positive, posterior_draws
 
@@ -70,7 +70,7 @@ def suggest(
 
     Parameters
     ----------
-    model : any fitted model of this library with a Gaussian posterior
+    model : any fitted model of this library with a Gaussian or sampled posterior
     bags : the unlabelled bags to choose from
     what : "bags", or "instances" for the label of a single row; rows with a known label (``bags.known``) are left out
     n : how many
@@ -105,8 +105,8 @@ def suggest(
 
 def _checked_bags(model: Any, bags: Any) -> Bags:
     check_is_fitted(model, "posterior_")
-    if not isinstance(model.posterior_, GaussianPosterior):
-        raise BagDataError(f"suggest needs a model with a Gaussian posterior; {type(model).__name__} has none.")
+    if not isinstance(model.posterior_, Posterior):
+        raise BagDataError(f"suggest needs a Gaussian or sampled posterior; {type(model).__name__} has none.")
     checked: Bags = model._check_bags(bags)
     return checked
 
@@ -157,7 +157,7 @@ class _Pool:
 
     def __init__(self, model: Any, bags: Bags) -> None:
         self.features: Features = model.features_
-        self.posterior: GaussianPosterior = model.posterior_
+        self.posterior: Posterior = model.posterior_
         self.seed: int = model.seed_
         self.bags = bags
 

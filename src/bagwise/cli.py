@@ -1,11 +1,10 @@
 """The command line: thin, typed; bad input ends with one message and status 2."""
 
-import inspect
 import json
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -17,16 +16,18 @@ import typer
 from sklearn.model_selection import train_test_split
 from typer.core import TyperGroup
 
-from bagwise import active
+from bagwise import active, cli_evidence
 from bagwise._files import write_whole
 from bagwise.bags import Bags
+from bagwise.cli_evidence import NAME_THEM, Said, fitted_features, read_for
+from bagwise.cli_options import check_output, parse_image_shape, parse_names, parse_settings
 from bagwise.datasets import load_digit_bags
 from bagwise.exceptions import BagDataError, BagwiseError
 from bagwise.io.bag_data import BagData, read_bags
 from bagwise.io.predictions import bag_table, instance_table
 from bagwise.io.tables import table_suffix, write_table
 from bagwise.models import discover, load
-from bagwise.models.mil_gp_probit import MILGPProbit
+from bagwise.models.bag_gp import BagGP
 from bagwise.report import content, write_report
 from bagwise.report.answers import collect, label_names
 from bagwise.report.terminal import print_frame, print_measures, print_table
@@ -61,6 +62,14 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file wri
 BagColumn = Annotated[str | None, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")]
 LabelColumns = Annotated[
     str | None, typer.Option("--label", metavar="COL[,COL]", help="Column(s) with the bag's label.")
+]
+FractionColumn = Annotated[
+    str | None,
+    typer.Option("--fraction", metavar="COL", help="Column with the fraction of positives in the bag, 0 to 1."),
+]
+CountColumns = Annotated[
+    str | None,
+    typer.Option("--count", metavar="LO,HI", help="Columns with the lowest and highest number of positives."),
 ]
 InstanceColumns = Annotated[
     str | None,
@@ -101,37 +110,46 @@ def models() -> None:
 @app.command()
 def fit(
     data: Data,
-    model: Annotated[str, typer.Option("--model", metavar="NAME", help="One of `bagwise models`.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.")],
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="One of `bagwise models`.")] = "bag-gp",
     bag: BagColumn = None,
     label: LabelColumns = None,
+    fraction: FractionColumn = None,
+    count: CountColumns = None,
+    known: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="Column with instances known one by one: 0, 1 or empty. They are learned from."
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(metavar="COL,...", help="Feature columns; without it every column not named otherwise."),
     ] = None,
     ignore: Annotated[str | None, typer.Option(metavar="COL,...", help="Columns that are no features.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Setting of the model; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Setting of the model; may be repeated. VALUE is a number, several numbers between commas, true, "
+            "false, none, or a word.",
+        ),
     ] = None,
 ) -> None:
-    """Fit a model to labelled bags and write it to a file."""
+    """Fit a model to what is known of bags (--label, --fraction or --count) and write it to a file."""
     chosen = _chosen_model(model)
-    estimator = chosen(**{"verbose": 1} | parse_settings(settings or [], chosen))
-    _check_output(output)
-    known = read_bags(
-        data,
-        bag=bag,
-        labels=_names(label),
-        features=_names(features) or None,
-        ignore=_names(ignore),
+    said = cli_evidence.chosen(label, fraction, count) or Said()
+    estimator = chosen(
+        **cli_evidence.with_evidence(model, said, known, {"verbose": 1} | parse_settings(settings or [], chosen))
     )
-    if known.y is None:
-        raise BagDataError(f"{data}: the bags have no labels to learn from; name their column with --label.")
+    check_output(output)
+    found = cli_evidence.read_for_fit(data, bag, said, known, parse_names(features), parse_names(ignore))
     started = time.perf_counter()
-    estimator.fit(known.bags, known.y)
-    estimator.columns_ = {"bag": bag, "label": list(known.labels), "array": label if _is_archive(data) else None}
+    estimator.fit(found.bags, found.y)
+    estimator.columns_ = cli_evidence.columns(data, bag, said, known, found)
     estimator.save(output)
-    _say_fitted(estimator, known, time.perf_counter() - started)
+    _say_fitted(estimator, found.bags, time.perf_counter() - started)
     typer.echo(f"model: {output}")
 
 
@@ -146,9 +164,9 @@ def predict(
     """Probabilities of every instance and bag; without --instances or --bags the bags are printed."""
     for path in filter(None, (instances, bags)):
         table_suffix(path)
-        _check_output(path)
+        check_output(path)
     estimator = load(model)
-    known = read_bags(data, bag=bag or estimator.columns_.get("bag"), features=_fitted_features(estimator))
+    known = read_bags(data, bag=bag or estimator.columns_.get("bag"), features=fitted_features(estimator))
     if instances is not None:
         write_table(instance_table(estimator, known.bags, label_names(estimator)), instances)
         typer.echo(f"instances: {instances}")
@@ -165,20 +183,27 @@ def evaluate(
     data: Data,
     bag: BagColumn = None,
     label: LabelColumns = None,
+    fraction: FractionColumn = None,
+    count: CountColumns = None,
     instance_label: InstanceColumns = None,
     json_output: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
     ] = None,
 ) -> None:
-    """How good the probabilities are: of bags and, where instance labels exist, of instances."""
+    """How good the probabilities are: of bags and, where instance labels exist, of instances.
+
+    The truth about bags is looked for where the fit found it; --label, --fraction or --count name another.
+    """
+    said = cli_evidence.chosen(label, fraction, count)
     if json_output is not None:
-        _check_output(json_output)
+        check_output(json_output)
     estimator = load(model)
-    only_instances = label is None and instance_label is not None
-    known = _read_for(estimator, data, bag, label, instance_label, may_be_absent=only_instances)
+    only_instances = said is None and instance_label is not None
+    known = read_for(estimator, data, bag, said, instance_label, may_be_absent=only_instances)
     if known.y is None and known.instance_y is None:
-        raise BagDataError(f"{data}: there are no labels to compare with; name their column with --label.")
-    found = content.reports(collect(estimator, known.bags, known.y, known.instance_y))
+        raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
+    truth = cli_evidence.truth(estimator, known, said, data)
+    found = content.reports(collect(estimator, known.bags, truth, known.instance_y))
     print_measures(found)
     if json_output is not None:
         text = json.dumps({"model": estimator.card.name} | _plain_numbers(found), indent=2, allow_nan=False)
@@ -198,12 +223,12 @@ def suggest(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
 ) -> None:
-    """What to label next. Where some bags have no label yet, only these are suggested."""
+    """What to label next. Where something is not known yet of some bags (or instances), only these are suggested."""
     if output is not None:
         table_suffix(output)
-        _check_output(output)
+        check_output(output)
     estimator = load(model)
-    known = _read_for(estimator, data, bag, None, None, may_be_absent=True)
+    known = read_for(estimator, data, bag, None, may_be_absent=True, with_known=True)
     candidates = _unlabelled(known) if what == "bags" else known.bags
     found = active.suggest(estimator, candidates, what=what, n=n, strategy=strategy).to_frame()
     if output is None:
@@ -221,18 +246,22 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="HTML", help="Page to write.")],
     bag: BagColumn = None,
     label: LabelColumns = None,
+    fraction: FractionColumn = None,
+    count: CountColumns = None,
     instance_label: InstanceColumns = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Bags, judged",
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
     ] = None,
 ) -> None:
-    """One self-contained HTML page: figures of merit where there are labels, diagrams, bags to look at."""
-    shape = _image_shape(image_shape)
-    _check_output(output)
+    """One self-contained HTML page: figures of merit where the truth is known, diagrams, bags to look at."""
+    shape = parse_image_shape(image_shape)
+    said = cli_evidence.chosen(label, fraction, count)
+    check_output(output)
     estimator = load(model)
-    known = _read_for(estimator, data, bag, label, instance_label, may_be_absent=label is None)
-    write_report(estimator, known.bags, known.y, output, instance_y=known.instance_y, title=title, image_shape=shape)
+    known = read_for(estimator, data, bag, said, instance_label, may_be_absent=said is None)
+    truth = cli_evidence.truth(estimator, known, said, data)
+    write_report(estimator, known.bags, truth, output, instance_y=known.instance_y, title=title, image_shape=shape)
     typer.echo(f"report: {output}")
 
 
@@ -248,7 +277,7 @@ def demo(
     train, test = map(np.sort, train_test_split(np.arange(len(bags)), test_size=1 / 3, stratify=y, random_state=0))
     note = _DEMO_NOTE.format(n_train=len(train), n_test=len(test))
     typer.echo(note)
-    model = MILGPProbit(bias=5.0, max_iter=None, n_inducing=100, random_state=0, verbose=1).fit(bags[train], y[train])
+    model = BagGP(random_state=0, verbose=1).fit(bags[train], y[train])
     held_out, truth = bags[test], instance_y[np.isin(bags.index, test)]
     print_measures(content.reports(collect(model, held_out, y[test], truth)))
     model.save(output / "model.safetensors")
@@ -271,36 +300,7 @@ _DEMO_NOTE = (
 )
 
 
-# ---------------------------------------------------------------- reading options
-
-
-def parse_settings(pairs: Sequence[str], model: type) -> dict[str, Any]:
-    """``name=value`` texts as arguments of the model's constructor."""
-    parameters = {name: kind for name, kind in inspect.signature(model).parameters.items() if name != "callback"}
-    chosen = {}
-    for pair in pairs:
-        name, separator, text = pair.partition("=")
-        if not separator:
-            raise BagDataError(f"--set {pair}: expected name=value, for example --set bias=5.0.")
-        if name not in parameters:
-            raise BagDataError(
-                f"--set {pair}: {model.__name__} has no setting {name!r}; it has {', '.join(parameters)}."
-            )
-        chosen[name] = parse_value(text, parameters[name].default)
-    return chosen
-
-
-def parse_value(text: str, default: Any = None) -> Any:
-    """None, a truth value, a number or text; a whole number where the default is a decimal becomes one."""
-    words = {"none": None, "true": True, "false": False}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return float(text) if isinstance(default, float) else kind(text)
-        except ValueError:
-            continue
-    return text
+# ---------------------------------------------------------------- choosing
 
 
 def _chosen_model(name: str) -> Any:
@@ -310,78 +310,21 @@ def _chosen_model(name: str) -> Any:
     return known[name]
 
 
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()] if text is not None else []
-
-
-def _image_shape(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    sizes = _names(text)
-    if len(sizes) not in (2, 3) or not all(size.isdecimal() for size in sizes):
-        raise BagDataError(f"--image-shape {text}: expected HEIGHT,WIDTH, for example 28,28 (28,28,3 for colours).")
-    return tuple(int(size) for size in sizes)
-
-
-def _check_output(path: Path) -> None:
-    """Find out before the work, not after it, that its result cannot be written."""
-    if not path.parent.is_dir():
-        raise BagDataError(f"{path}: cannot be written, there is no folder {path.parent}; make it first.")
-    if path.is_dir():
-        raise BagDataError(f"{path}: is a folder; give the name of a file.")
-
-
-def _read_for(
-    model: Any,
-    data: Path,
-    bag: str | None,
-    label: str | None,
-    instance_label: str | None,
-    *,
-    may_be_absent: bool = False,
-) -> BagData:
-    """Read labelled bags by the columns the model was fitted on, unless the user names others."""
-    return read_bags(
-        data,
-        bag=bag or model.columns_.get("bag"),
-        labels=_names(label) or _fitted_labels(model, data),
-        instance_labels=_names(instance_label),
-        features=_fitted_features(model),
-        labels_may_be_absent=may_be_absent,
-    )
-
-
-def _fitted_labels(model: Any, data: Path) -> list[str]:
-    """The columns of a table, or the array of an archive, that held the labels in the fit."""
-    if not _is_archive(data):
-        return list(model.columns_.get("label") or ())
-    return [model.columns_["array"]] if model.columns_.get("array") else []
-
-
 def _unlabelled(known: BagData) -> Bags:
-    """The bags that lack a label; all of them where none does or none has one."""
+    """The bags of which something is not known; all of them where that is none or nothing is known of any."""
     absent = pd.isna(np.asarray(known.y)).reshape(len(known.bags), -1).any(axis=1) if known.y is not None else None
     return known.bags if absent is None or not absent.any() else known.bags[absent]
-
-
-def _is_archive(data: Path) -> bool:
-    return data.suffix.lower() == ".npz"
-
-
-def _fitted_features(model: Any) -> list[str] | None:
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else list(names)
 
 
 # ---------------------------------------------------------------- printing
 
 
-def _say_fitted(model: Any, known: BagData, seconds: float) -> None:
-    bags = known.bags
+def _say_fitted(model: Any, bags: Bags, seconds: float) -> None:
     end = "settled" if model.trace_.converged else "not settled"
+    inference = getattr(model, "inference_", None)
     typer.echo(
         f"{type(model).__name__}: {len(bags)} bags, {bags.n_instances} instances, {bags.n_features} features; "
-        f"{len(model.trace_.values)} iterations ({end}) in {seconds:.1f} s"
+        f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end}) in {seconds:.1f} s"
     )
 
 

@@ -264,7 +264,7 @@ def _build(tree: dict[str, Any], largest: int) -> Kernel:
     if name in _NESTED:
         return getattr(kernels, name)(*parts)
     if name == "MappedKernel":
-        return MappedKernel(parts[0], rebuild_feature_map(tree["map"]))
+        return MappedKernel(parts[0], rebuild_feature_map(tree["map"]).eval())
     if name not in (*_PLAIN, *_SHAPED, "ScaleKernel"):
         raise ModelFileError(f"the file names an unknown kernel {name!r}.")
     arguments = {key: value for key, value in tree["arguments"].items() if value is not None}

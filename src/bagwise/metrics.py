@@ -91,6 +91,61 @@ def instance_report(y: Any, p: Any, names: Sequence[str] | None = None) -> dict[
     return _report(y, p, names)
 
 
+def fraction_report(fraction: Any, mean: Any, lower: Any, upper: Any, sizes: Any) -> dict[str, float]:
+    """How well the fractions of positives in bags are told.
+
+    Parameters
+    ----------
+    fraction : (B,) the true ones, NaN where not known
+    mean, lower, upper : (B,) the expected ones and the ends of an interval, as ``predict_fraction`` gives them
+    sizes : (B,) numbers of instances
+
+    Returns
+    -------
+    dict of numbers: ``n`` (known), ``missing``, ``mean_absolute_error``, ``coverage`` (share of the bags whose fraction
+    lies in its interval, to half an instance, since fractions are often rounded) and the ``interval_width`` it took.
+    """
+    truth, middle, low, high, size = (_numbers(part, "fractions") for part in (fraction, mean, lower, upper, sizes))
+    known = ~np.isnan(truth)
+    inside = (truth >= low - 0.5 / size) & (truth <= high + 0.5 / size)
+    return {
+        "n": int(known.sum()),
+        "missing": int((~known).sum()),
+        "mean_absolute_error": _mean(np.abs(middle - truth)[known]),
+        "coverage": _mean(inside[known]),
+        "interval_width": _mean((high - low)[known]),
+    }
+
+
+def count_report(lo: Any, hi: Any, probability: Any, lower: Any, upper: Any) -> dict[str, float]:
+    """How well the numbers of positives in bags are told, where only ranges of them are known.
+
+    Parameters
+    ----------
+    lo, hi : (B,) ends of the true ranges, NaN where not known
+    probability : (B,) of the number being in that range, as ``predict_count_proba`` gives it; ignored where not known
+    lower, upper : (B,) ends of an interval for the number
+
+    Returns
+    -------
+    dict of numbers: ``n`` (known), ``missing``, ``range_log_likelihood`` (mean log probability of the ranges),
+    ``intervals_met`` (share of the bags whose interval and range have a number in common: at least the level of the
+    intervals, if these are right) and the ``interval_width`` it took.
+    """
+    first, last, chance, low, high = (_numbers(part, "counts") for part in (lo, hi, probability, lower, upper))
+    known = ~(np.isnan(first) | np.isnan(last))
+    met = (np.maximum(first, low) <= np.minimum(last, high) + 1e-9)[known]
+    with np.errstate(divide="ignore"):
+        log_chance = np.log(chance[known])
+    return {
+        "n": int(known.sum()),
+        "missing": int((~known).sum()),
+        "range_log_likelihood": _mean(log_chance),
+        "intervals_met": _mean(met),
+        "interval_width": _mean((high - low)[known]),
+    }
+
+
 def _report(y: Any, p: Any, names: Sequence[str] | None) -> dict[str, Any]:
     truth, proba = _checked(y, p)
     if truth.ndim == 1:

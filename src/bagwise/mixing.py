@@ -2,7 +2,7 @@
 
 After Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), "Rank-normalization, folding, and localization".
 Arrays are (…, chains, draws); every leading index is a quantity of its own. A quantity that never changes has R-hat 1
-and counts every draw; one that is constant within chains but differs between them has R-hat infinite.
+and counts every draw; one that is constant within chains but differs between them has a huge or infinite R-hat.
 """
 
 from collections.abc import Callable
@@ -111,7 +111,8 @@ def _effective(chains: Floats) -> Floats:
     stop = np.where((pairs <= 0).any(-1), (pairs <= 0).argmax(-1), width - 1)
     kept = np.arange(width) < stop[..., None]
     monotone = np.minimum.accumulate(pairs, axis=-1)
-    last = np.take_along_axis(even, stop[..., None], axis=-1)[..., 0]
-    tau = -1.0 + 2.0 * np.where(kept, monotone, 0.0).sum(-1) + np.maximum(last, 0.0)
+    last, final = (np.take_along_axis(part, stop[..., None], axis=-1)[..., 0] for part in (even, pairs))
+    half = np.where(final >= 0, last, np.maximum(last, 0.0))
+    tau = -1.0 + 2.0 * np.where(kept, monotone, 0.0).sum(-1) + half
     tau = np.maximum(tau, 1.0 / np.log10(m * n))
     return np.where(varies, m * n / tau, float(m * n))

@@ -12,7 +12,7 @@ from bagwise.bags import Bags
 from bagwise.count_law import summed_count_laws
 from bagwise.exceptions import BagDataError
 from bagwise.features import Design, Features
-from bagwise.posterior import GaussianPosterior
+from bagwise.posterior import Posterior
 from bagwise.predict import instance_probability
 from bagwise.predict_samples import posterior_draws, probit_scores
 
@@ -30,7 +30,7 @@ class FractionSummary(NamedTuple):
     upper: Array
 
 
-def count_distribution(features: Features, posterior: GaussianPosterior, bags: Bags, seed: int) -> Array:
+def count_distribution(features: Features, posterior: Posterior, bags: Bags, seed: int) -> Array:
     """P(k positives in the bag) for k = 0 … n_b, flat with n_b + 1 entries per bag: (Σ (n_b + 1), K).
 
     The average over draws of v of the Poisson-binomial law given v, so the dependence of the instances through v is
@@ -40,7 +40,7 @@ def count_distribution(features: Features, posterior: GaussianPosterior, bags: B
 
 
 def count_probability(
-    features: Features, posterior: GaussianPosterior, bags: Bags, lo: Any, hi: Any, seed: int
+    features: Features, posterior: Posterior, bags: Bags, lo: Any, hi: Any, seed: int
 ) -> Array:
     """P(lo <= number of positives <= hi), (B, K).
 
@@ -59,7 +59,7 @@ def count_probability(
 
 
 def fraction_summary(
-    features: Features, posterior: GaussianPosterior, bags: Bags, level: float, seed: int
+    features: Features, posterior: Posterior, bags: Bags, level: float, seed: int
 ) -> FractionSummary:
     """Expected fraction of positives in every bag, and a central interval for the fraction that is really there.
 
@@ -125,7 +125,7 @@ def _described(given: Any, values: NDArray[Any]) -> str:
 # ---------------------------------------------------------------- the law, part by part
 
 
-def _laws(features: Features, posterior: GaussianPosterior, bags: Bags, seed: int) -> Iterator[tuple[slice, Array]]:
+def _laws(features: Features, posterior: Posterior, bags: Bags, seed: int) -> Iterator[tuple[slice, Array]]:
     """Runs of bags with their laws, (Σ (n_b + 1), K) each."""
     draws = posterior_draws(posterior, seed)
     for part, design in features.designs(bags):

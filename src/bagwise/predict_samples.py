@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from bagwise.features import Design
-from bagwise.posterior import GaussianPosterior
+from bagwise.posterior import Posterior
 from bagwise.predict import sobol_normals
 from bagwise.special import log_ndtr
 
 _BLOCK = 4_000_000  # entries of one (rows × points) block
 
 
-def posterior_draws(posterior: GaussianPosterior, seed: int) -> Tensor:
+def posterior_draws(posterior: Posterior, seed: int) -> Tensor:
     """(K, R, S) quasi-random draws of v that belong to the fitted model of this seed."""
     return posterior.draws(sobol_normals(posterior.mean.shape[0], seed).to(posterior.mean.device))
 

@@ -1,14 +1,11 @@
 """The sampler against exact answers, against its own other schemes, and against fair games with planted bugs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2, norm
-
-from bagwise.bag_models.counts import CountEvidence
-from bagwise.bags import ragged_ranges
-from bagwise.inference import gibbs
-from bagwise.inference.gibbs import Gibbs, Sweep, draw_by_labels, plan_of, truncated
 from tests.inference.gibbs_problems import (
     LABELS,
     SIZES,
@@ -24,6 +21,11 @@ from tests.inference.gibbs_problems import (
     tiny,
 )
 from tests.problems import segments_of
+
+from bagwise.bag_models.counts import CountEvidence
+from bagwise.bags import ragged_ranges
+from bagwise.inference import gibbs
+from bagwise.inference.gibbs import Sweep, draw_by_labels, plan_of, truncated
 
 DOUBLE = torch.float64
 EVIDENCE = {
@@ -149,18 +151,18 @@ def test_extreme_scores_are_safe(level):
 
 
 def test_shares_keep_their_digits_after_many_bags():
-    """A bag that is hardly ever positive, behind a thousand bags whose exponents are huge."""
+    """A bag that is hardly ever positive, behind two hundred bags whose exponents are huge."""
     quiet = torch.tensor([[-7.0], [-7.5]], dtype=DOUBLE)
-    loud = torch.full((3000, 1), 20.0, dtype=DOUBLE)
+    loud = torch.full((600, 1), 20.0, dtype=DOUBLE)
     z = torch.cat([loud, quiet]).repeat(1, 4000)
-    m, _ = label_draw(z, [1] * 1001, [3] * 1000 + [2])
+    m, _ = label_draw(z, [1] * 201, [3] * 200 + [2])
     first = (m[-2:] > 0).argmax(0)
     expected = norm.cdf(-7.0) / (norm.cdf(-7.0) + norm.cdf(-7.5))
     assert abs((first == 0).mean() - expected) < 4 * np.sqrt(expected * (1 - expected) / 4000)
 
 
 def test_truncated_normals_in_both_tails():
-    z = torch.tensor([-30.0, -2.0, 0.0, 3.0, 30.0], dtype=DOUBLE)[:, None].repeat(1, 20_000)
+    z = torch.tensor([-30.0, -3.0, 0.0, 3.0, 30.0], dtype=DOUBLE)[:, None].repeat(1, 20_000)
     u = torch.tensor(np.random.default_rng(0).random(z.shape).clip(1e-300))
     below = truncated(z, torch.ones_like(z), torch.special.log_ndtr(-z), u).numpy()
     above = truncated(z, -torch.ones_like(z), torch.special.log_ndtr(z), u).numpy()
@@ -168,7 +170,7 @@ def test_truncated_normals_in_both_tails():
     assert (above > 0).all()
     expected = z[:, 0].numpy() + np.exp(norm.logpdf(z[:, 0].numpy()) - norm.logcdf(z[:, 0].numpy()))
     assert (np.abs(above.mean(1) - expected) < 4 * above.std(1) / np.sqrt(20_000)).all()
-    np.testing.assert_allclose(below, -above[::-1] * 1.0, atol=np.inf)  # finite, same shape
+    assert (np.abs(below.mean(1) + expected[::-1]) < 4 * below.std(1) / np.sqrt(20_000)).all()
 
 
 # ---------------------------------------------------------------- what a chain may depend on
@@ -218,14 +220,16 @@ def test_columns_with_their_own_missing_labels():
     phi, left, sizes, labels = random_problem(columns=2)
     labels[3:9, 1] = np.nan
     both = sampler_of(phi, left, CountEvidence(labels, sizes), sizes=sizes, n_chains=300, seed=7)
-    draws, _ = run(both, 50, 40)
+    draws, _ = run(both, 40, 20)
     for column in range(2):
         alone = sampler_of(phi, left, CountEvidence(labels[:, [column]], sizes), sizes=sizes, n_chains=300, seed=8)
-        expected, _ = run(alone, 50, 40)
+        expected, _ = run(alone, 40, 20)
         found = draws[:, :, column * 300 : (column + 1) * 300]
         error = np.hypot(found.mean(0).std(1), expected.mean(0).std(1)) / np.sqrt(300)
         assert (np.abs(found.mean((0, 2)) - expected.mean((0, 2))) < 4 * error).all()
-        np.testing.assert_allclose(both.conditional.factors[both.conditional.factor_of[column]], alone.conditional.factors[0])
+        np.testing.assert_allclose(
+            both.conditional.factors[both.conditional.factor_of[column]], alone.conditional.factors[0]
+        )
 
 
 def test_without_evidence_the_chain_draws_the_prior():
@@ -240,53 +244,142 @@ def test_without_evidence_the_chain_draws_the_prior():
 # ---------------------------------------------------------------- fair games: Geweke's joint-distribution test
 
 
-def forward(phi, variance, v, sizes, rng):
-    """Labels (b, S) of data sets with weights v (R, S)."""
-    z = phi @ v
-    positive = z + np.sqrt(variance)[:, None] * rng.normal(size=z.shape) > 0
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return np.maximum.reduceat(positive, starts).astype(float)
+class Game:
+    """v → Y → m → v, every step exact if the sampler is: chains begun in the prior must stay there.
 
-
-def joint_scores(n_chains, n_rounds, seed, noise="exact"):
-    """z-scores of twelve functions of (v, m, Y) after going round v → Y → m → v, every chain begun in the prior.
-
-    The round leaves the joint law alone, so after any number of rounds v is standard normal and (m, Y) are what the
-    prior says. Chains are independent of each other, so the errors of their averages are plain.
+    v → Y forgets everything but v and draws new labels; Y, v → m and m → v are the sampler. Thousands of chains run
+    side by side, each with labels of its own, so the errors of averages over chains are plain.
     """
-    phi, left, sizes, _ = random_problem(seed=4, n_bags=8)
-    rng = np.random.default_rng(seed)
-    variance = 1.0 + left
-    v = rng.normal(size=(phi.shape[1], n_chains))
-    sums = 0.0
-    for _ in range(n_rounds):
-        labels = forward(phi, variance, v, sizes, rng)
-        chunks = chunks_of(phi, left, sizes, CountEvidence(labels, sizes), noise=noise)
-        sampler = Gibbs(chunks, torch.ones(labels.shape, dtype=torch.bool), n_rows=len(phi), n_chains=1,
-                        seed=int(rng.integers(2**31)), scheme="block")  # fmt: skip
-        sampler.resume(torch.tensor(v), 0)
-        sampler.sweep()
-        v = sampler.weights.numpy()
-        sums = sums + functions(phi, variance, v, labels, sampler)
-    each = sums / n_rounds
-    expected = prior_expectations(phi, variance, sizes)
-    return (each.mean(1) - expected) / (each.std(1, ddof=1) / np.sqrt(n_chains))
+
+    def __init__(self, n_chains, seed, noise="exact"):
+        rng = np.random.default_rng(4)
+        self.sizes = np.array([1, 2, 3, 4, 5, 2, 3])
+        self.phi = 0.6 * rng.normal(size=(self.sizes.sum(), 4))
+        self.left = rng.uniform(1.0, 3.0, len(self.phi))
+        silent = CountEvidence(np.zeros((len(self.sizes), 1)), self.sizes)
+        sampler = sampler_of(self.phi, self.left, silent, sizes=self.sizes, n_chains=n_chains, noise=noise)
+        self.chunk = chunks_of(self.phi, self.left, self.sizes, silent, noise=noise)._chunks[0]
+        self.segments, self.conditional = self.chunk.design.segments, sampler.conditional
+        self.plan = plan_of(self.chunk.evidence, self.segments, n_chains)
+        self.rng, self.n_chains = np.random.default_rng(seed), n_chains
+        self.v = self.rng.normal(size=(4, n_chains))
+
+    def labels(self, v):
+        z = self.phi @ v
+        positive = z + np.sqrt(1.0 + self.left)[:, None] * self.rng.normal(size=z.shape) > 0
+        return np.maximum.reduceat(positive, np.cumsum(self.sizes) - self.sizes)
+
+    def round(self):
+        labels = torch.tensor(self.labels(self.v))
+        plan = replace(self.plan, positive=labels, negative=~labels, positive_rows=self.segments.spread(labels))
+        z = self.chunk.design.phi @ torch.tensor(self.v)
+        uniforms = torch.tensor(self.rng.random((2, *z.shape)).clip(1e-300))
+        m, _ = gibbs.draw_block(z, self.chunk, plan, Sweep(z, *uniforms))
+        found = self.functions(self.v, m.numpy(), labels.numpy().astype(float))
+        pull = (m.T @ self.chunk.design.phi).T
+        normals = torch.tensor(self.rng.normal(size=self.v.shape))
+        self.v = self.conditional.draw(pull, m.square().sum(0), normals, self.rng)[1].numpy()
+        return found
+
+    def functions(self, v, m, labels):
+        """Fourteen functions of (v, m̃, Y)."""
+        return np.stack([
+            v[0], v[1], v[0] ** 2, v[3] ** 2, v[0] * v[1], (v**2).sum(0), np.abs(v[2]),
+            m[0], m[5] ** 2, (m**2).mean(0), (m > 0).mean(0), m[4] * m[9],
+            labels.mean(0), labels[0] * v[0],
+        ])  # fmt: skip
+
+    def prior(self, n=400_000):
+        """Their expectations, by independent draws of (v, m̃, Y), and the errors of those."""
+        v = self.rng.normal(size=(4, n))
+        m = (self.phi @ v) / np.sqrt(1.0 + self.left)[:, None] + self.rng.normal(size=(len(self.phi), n))
+        labels = np.maximum.reduceat(m > 0, np.cumsum(self.sizes) - self.sizes).astype(float)
+        values = self.functions(v, m, labels)
+        return values.mean(1), values.std(1) / np.sqrt(n)
+
+    def scores(self, n_rounds):
+        """z-scores of all functions, averaged over rounds."""
+        each = np.mean([self.round() for _ in range(n_rounds)], axis=0)
+        expected, uncertain = self.prior()
+        error = np.hypot(each.std(1, ddof=1) / np.sqrt(self.n_chains), uncertain)
+        return (each.mean(1) - expected) / error
 
 
-def functions(phi, variance, v, labels, sampler):
-    """(12, S): of v, of m through its conditional mean w (E w wᵀ = I − A⁻¹ in the prior), of Y, and of pairs."""
-    w = sampler.means.numpy()
-    return np.stack([
-        v[0], v[1], v[0] ** 2, v[3] ** 2, v[0] * v[1], (v**2).sum(0), w[0], (w**2).sum(0),
-        labels[0], labels[1], labels.mean(0), np.abs(v[2]),
-    ])  # fmt: skip
+def uniform_first(log_negative, z, segments, plan, signs):
+    """A wrong first positive: any instance of the bag, whatever its chances."""
+    place = torch.arange(len(z))[:, None] - segments.spread(plan.starts)[:, None]
+    chosen = segments.spread(torch.floor(signs[plan.starts] * segments.sizes[:, None]))
+    return place >= chosen, torch.zeros(len(segments), z.shape[1], dtype=DOUBLE)
 
 
-def prior_expectations(phi, variance, sizes):
-    scaled = phi / np.sqrt(variance)[:, None]
-    trace = phi.shape[1] - np.trace(np.linalg.inv(np.eye(phi.shape[1]) + scaled.T @ scaled))
-    rng = np.random.default_rng(0)
-    labels = np.concatenate(
-        [forward(phi, variance, rng.normal(size=(phi.shape[1], 20_000)), sizes, rng) for _ in range(50)], axis=1
-    ).mean(1)
-    return np.array([0, 0, 1, 1, 0, phi.shape[1], 0, trace, labels[0], labels[1], labels.mean(), np.sqrt(2 / np.pi)])
+def test_the_joint_law_is_left_alone():
+    scores = Game(2000, seed=1).scores(30)
+    assert np.abs(scores).max() < 4, scores
+
+
+def test_the_joint_law_shows_noise_without_kappa():
+    assert np.abs(Game(2000, seed=1, noise="published").scores(30)).max() > 6
+
+
+def test_the_joint_law_shows_a_wrong_first_positive(monkeypatch):
+    monkeypatch.setattr(gibbs, "first_positive", uniform_first)
+    assert np.abs(Game(2000, seed=1).scores(30)).max() > 6
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", [21, 22, 23])
+def test_the_joint_law_is_left_alone_in_the_long_run(seed):
+    scores = Game(10_000, seed=seed).scores(300)
+    assert np.abs(scores).max() < 4, scores
+
+
+# ---------------------------------------------------------------- simulation-based calibration
+
+
+def calibration_ranks(n_sets, n_draws, thin, seed, noise="exact"):
+    """Rank of the truth among the draws, (5, data sets): uniform on 0 … n_draws if the posterior is right.
+
+    All data sets share their features and run side by side, one label column and one chain each.
+    """
+    game = Game(n_sets, seed)
+    truth = game.v
+    evidence = CountEvidence(game.labels(truth).astype(float), game.sizes)
+    sampler = sampler_of(game.phi, game.left, evidence, sizes=game.sizes, n_chains=1, seed=seed, noise=noise)
+    rows, chunks = game.phi[[0, 7]], chunks_of(game.phi, game.left, game.sizes, evidence)
+    log_z = chunks._chunks[0].evidence.terms
+    design = chunks._chunks[0].design
+
+    def quantities(v):
+        likelihood = log_z(design.phi @ torch.tensor(v), design.segments)[0].sum(0).numpy()
+        return np.stack([v[0], (v**2).sum(0), *(rows @ v), likelihood])
+
+    run(sampler, 199, 1)
+    goal, ranks = quantities(truth), 0
+    for _ in range(n_draws):
+        draws, _ = run(sampler, thin - 1, 1)
+        ranks = ranks + (quantities(draws[0]) < goal)
+    return ranks
+
+
+def uniformity(ranks, n_draws, bins=16):
+    """p-values of Pearson's chi-squared for every quantity."""
+    counts = np.stack([np.bincount(row * bins // (n_draws + 1), minlength=bins) for row in ranks])
+    expected = ranks.shape[1] / bins
+    return chi2.sf(((counts - expected) ** 2 / expected).sum(1), bins - 1)
+
+
+def test_posteriors_are_calibrated():
+    p = uniformity(calibration_ranks(250, 31, thin=8, seed=31), 31)
+    assert p.min() > 0.001, p
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", [32, 33])
+def test_posteriors_of_500_data_sets_are_calibrated(seed):
+    p = uniformity(calibration_ranks(500, 63, thin=25, seed=seed), 63)
+    assert p.min() > 0.001, p
+
+
+@pytest.mark.statistical
+def test_calibration_shows_a_wrong_noise():
+    assert uniformity(calibration_ranks(4000, 63, thin=25, seed=34, noise="published"), 63).min() < 1e-6

@@ -1,6 +1,6 @@
 """One way in for every kind of data file: a table or an archive as bags and labels."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from bagwise._files import PathLike
 from bagwise._validation import shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
-from bagwise.io.npz import array_names, known_in_order, read_archive
+from bagwise.io.npz import known_in_order, read_archive
 from bagwise.io.tables import SUFFIXES, read_table
 
 
@@ -48,7 +48,8 @@ def read_bags(
         return _from_archive(path, labels, known, labels_may_be_absent)
     frame = read_table(path, _bag_column(path, bag))
     if labels_may_be_absent:
-        labels, known = _present(labels, known, frame.columns)
+        labels = labels if set(labels) <= set(frame.columns) else ()
+        known = known if known in frame.columns else None
     others = [*instance_labels, *([] if known is None else [known]), *ignore]
     _check_columns(path, frame, [*labels, *others], features or ())
     found = _from_frame(frame, str(bag), labels, instance_labels, features, others)
@@ -80,15 +81,8 @@ def _from_frame(
 
 
 def _from_archive(path: PathLike, labels: Sequence[str], known: str | None, may_be_absent: bool) -> BagData:
-    if may_be_absent:
-        labels, known = _present(labels, known, array_names(path))
-    found = read_archive(path, labels, known)
+    found = read_archive(path, labels, known, may_be_absent=may_be_absent)
     return BagData(found.bags, _labelled(found.y, found.bags, found.names), found.instance_y, tuple(found.names))
-
-
-def _present(labels: Sequence[str], known: str | None, names: Collection[Any]) -> tuple[Sequence[str], str | None]:
-    """What of them the file has: all labels or none."""
-    return labels if set(labels) <= set(names) else (), known if known in names else None
 
 
 def _bag_column(path: PathLike, bag: str | None) -> str:

@@ -47,20 +47,24 @@ class Archive(NamedTuple):
     names: list[str]  # of the columns of y
 
 
-def read_archive(path: PathLike, labels: Sequence[str] = (), known: str | None = None) -> Archive:
+def read_archive(
+    path: PathLike, labels: Sequence[str] = (), known: str | None = None, *, may_be_absent: bool = False
+) -> Archive:
     """Read an archive whose bag arrays have names of their own.
 
     ``labels`` names one array, (B,) or (B, K), or several of shape (B,), which become the columns of ``y``. ``known``
-    names the array of instance labels that are evidence: they go into ``bags.known``.
+    names the array of instance labels that are evidence: they go into ``bags.known``. What is named but not there is
+    an error, unless it ``may_be_absent``.
     """
     arrays = _read_arrays(path)
     groups, order = _groups(arrays, path)
     bags = _bags(arrays, groups, path)
-    if known is not None:
+    if known is not None and (known in arrays or not may_be_absent):
         bags = known_in_order(bags, _per_instance(arrays, known, bags.n_instances, path), f"{path}: {known!r}")
-    y = _side_by_side([_bag_labels(arrays, name, len(bags), order, path) for name in labels or (None,)], labels, path)
+    wanted = () if may_be_absent and not set(labels) <= set(arrays) else labels or _usual_labels(arrays)
+    y = _side_by_side([_bag_labels(arrays, name, len(bags), order, path) for name in wanted], wanted, path)
     truth = _per_instance(arrays, "instance_y", bags.n_instances, path)[bags.rows] if "instance_y" in arrays else None
-    names = list(labels) if len(labels) > 1 else [] if y is None else _label_names(arrays, y)
+    names = list(wanted) if len(wanted) > 1 else [] if y is None else _label_names(arrays, y)
     return Archive(bags, y, truth, names)
 
 
@@ -159,23 +163,23 @@ def _features(arrays: Arrays, path: PathLike) -> Any:
     return matrix
 
 
+def _usual_labels(arrays: Arrays) -> tuple[str, ...]:
+    return tuple(name for name in ("y", "candidates") if name in arrays)[:1]
+
+
 def _bag_labels(
-    arrays: Arrays, label: str | None, n_bags: int, order: NDArray[np.int64] | None, path: PathLike
-) -> NDArray[Any] | None:
-    name = label or next((name for name in ("y", "candidates") if name in arrays), None)
-    if name is None:
-        return None
+    arrays: Arrays, name: str, n_bags: int, order: NDArray[np.int64] | None, path: PathLike
+) -> NDArray[Any]:
     y = _with_length(_need(arrays, name, path), n_bags, f"{path}: {name!r}", "bag")
     return y if order is None else y[order]
 
 
-def _side_by_side(columns: list[NDArray[Any] | None], names: Sequence[str], path: PathLike) -> NDArray[Any] | None:
-    if len(columns) == 1:
-        return columns[0]
-    single = [column for column in columns if column is not None and column.ndim == 1]
-    if len(single) < len(columns):
-        raise BagDataError(f"{path}: of several arrays {shorten(names)} each must hold one entry per bag, shape (B,).")
-    return np.stack(single, axis=1)
+def _side_by_side(columns: list[NDArray[Any]], names: Sequence[str], path: PathLike) -> NDArray[Any] | None:
+    if len(columns) <= 1:
+        return columns[0] if columns else None
+    if any(column.ndim != 1 for column in columns):
+        raise BagDataError(f"{path}: the arrays {shorten(names)} must each hold one entry per bag, shape (B,).")
+    return np.stack(columns, axis=1)
 
 
 def known_in_order(bags: Bags, values: Any, where: str) -> Bags:

@@ -28,10 +28,16 @@ def instance_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.Dat
 
 
 def bag_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFrame:
-    """bag, size, probability, prediction (the more probable class); with several labels one pair of each."""
+    """bag, size, probability, prediction (the more probable class); with several labels one set of each.
+
+    Models that can tell the fraction of positives add their expectation and the ends of its 90 % interval: fraction,
+    fraction_low, fraction_high.
+    """
     probability = positive_proba(model.predict_proba(bags), model.classes_)
     classes = model.classes_[0] if isinstance(model.classes_, list) else model.classes_
     columns = {"probability": probability, "prediction": np.where(probability > 0.5, classes[1], classes[0])}
+    if hasattr(model, "predict_fraction"):
+        columns |= dict(zip(("fraction", "fraction_low", "fraction_high"), model.predict_fraction(bags), strict=True))
     return pd.DataFrame({"bag": list(bags.ids), "size": bags.sizes} | _by_label(columns, labels))
 
 

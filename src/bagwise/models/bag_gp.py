@@ -22,24 +22,25 @@ from bagwise.inference.learning import LearningSettings, learn_features
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.inference.mean_field import MeanField
 from bagwise.kernel_parameters import VARIANCE_CENTRE
-from bagwise.models.base import BagClassifier, ModelCard, check_iterations
+from bagwise.models.base import ModelCard, check_iterations
 from bagwise.models.count_input import CountInput, holds_positive, read_counts, read_statement
-from bagwise.posterior import GaussianPosterior
+from bagwise.models.sampling import SampledClassifier
+from bagwise.posterior import Posterior
 
 KINDS = ("label", "fraction", "count")
-INFERENCES = ("auto", "ep", "vi")
+INFERENCES = ("auto", "ep", "vi", "gibbs")
 _LARGEST_EP = 50_000  # instances × label columns above which "auto" prefers the cheaper mean field
 _CAP = {"ep": 500, "vi": 2000}
 _TOLERANCE = {"ep": 1e-4, "vi": 1e-6}
 
 
 class _Result(NamedTuple):
-    posterior: GaussianPosterior
+    posterior: Posterior
     trace: Trace
-    log_evidence: torch.Tensor
+    log_evidence: torch.Tensor | None
 
 
-class BagGP(BagClassifier):
+class BagGP(SampledClassifier):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
     Each bag may say a label (is there a positive among you?), a fraction of positives, a range for their number, or
@@ -55,7 +56,8 @@ class BagGP(BagClassifier):
     inference : "ep" (expectation propagation), "vi" (mean field) or "auto": "vi" where the evidence pins counts down
         (a range that excludes both too few and too many, a fraction with more confidence than the bag has instances),
         because messages to single instances cannot carry that, or where there are more than 50,000 instances times
-        labels; "ep" otherwise. ``inference_`` is what was used
+        labels; "ep" otherwise. "gibbs" samples the exact posterior: slower, and right for any evidence. ``inference_``
+        is what was used
     learn : learn the kernel's parameters by the gradient of EP's evidence (where counts are pinned down, of a Laplace
         evidence of the moments of the counts); False keeps everything as given
     ard : one lengthscale per feature
@@ -65,6 +67,7 @@ class BagGP(BagClassifier):
     n_inducing, bias, kernel, lengthscale, inducing, standardize, jitter, device, dtype, random_state, verbose,
     callback : as in ``MILGPProbit``; bias is 5, and a kernel given by name has a variance, which is learned (8 to begin
         with; 1 with ``learn=False``)
+    n_chains, n_samples, n_burn_in, warm_start, scale_step, checkpoint : of the sampler, as in ``MILGPProbit``
     max_iter, tol : limits of the inference; None for its own (EP: 500 sweeps, change of a message at most 1e-4)
 
     Attributes
@@ -72,7 +75,8 @@ class BagGP(BagClassifier):
     inference_ : the inference that was used
     kernel_ : the kernel, learned or given; ``mean_`` the posterior mean of the constant; ``relevance_`` shares of the
         features in the squared inverse lengthscales
-    log_evidence_ : EP's log evidence, or the bound (1.8) of the mean field
+    log_evidence_ : EP's log evidence, or the bound (1.8) of the mean field; None where chains were run
+    chains_, diagnostics_ : of the sampler, see ``SampledClassifier``
     learning_trace_ : the best log evidence plus log prior after every evaluation of the search
     features_, posterior_, trace_, n_iter_, classes_ … : as in ``MILGPProbit``
     """
@@ -92,7 +96,13 @@ class BagGP(BagClassifier):
         n_restarts: int = 1,
         feature_map: Any = None,
         n_inducing: int | None = 100,
+        n_chains: int = 4,
+        n_samples: int = 1000,
+        n_burn_in: int = 500,
+        warm_start: bool = False,
         *,
+        scale_step: bool = True,
+        checkpoint: Any = None,
         learn_inducing: bool = False,
         bias: float = 5.0,
         kernel: Any = "rbf",
@@ -117,6 +127,12 @@ class BagGP(BagClassifier):
         self.n_restarts = n_restarts
         self.feature_map = feature_map
         self.n_inducing = n_inducing
+        self.n_chains = n_chains
+        self.n_samples = n_samples
+        self.n_burn_in = n_burn_in
+        self.warm_start = warm_start
+        self.scale_step = scale_step
+        self.checkpoint = checkpoint
         self.learn_inducing = learn_inducing
         self.bias = bias
         self.kernel = kernel
@@ -138,10 +154,10 @@ class BagGP(BagClassifier):
         checked = self._check_bags(bags, reset=True)
         counts = read_counts(y, checked, bags, self.evidence, self.confidence, self.label_noise)
         self._remember(counts.classes, counts.names)
-        features = self._learned(self._make_features(checked, self._start_kernel(checked)), checked, counts)
+        features = self._features_to_use(checked, counts)
         self.inference_ = self._choice(counts.tight, checked, counts.evidence)
-        result = self._inferred(features, checked, counts.evidence)
-        self._finish(features, *result)
+        infer = self._by_gibbs if self.inference_ == "gibbs" else self._inferred
+        self._finish(features, *infer(features, checked, counts.evidence))
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
@@ -194,6 +210,14 @@ class BagGP(BagClassifier):
         check.check_count("n_restarts", self.n_restarts)
         check.check_below("label_noise", self.label_noise, 0.5)
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
+        self._check_sampler()
+
+    def _features_to_use(self, bags: Bags, counts: CountInput) -> Features:
+        """Those of the last fit if its chains are to go on, new and learned ones otherwise."""
+        if self.inference == "gibbs" and self._going_on():
+            return self.features_
+        self._forget_chains()
+        return self._learned(self._make_features(bags, self._start_kernel(bags)), bags, counts)
 
     def _start_kernel(self, bags: Bags) -> Any:
         if not self.learn and not self.ard and self.feature_map is None:
@@ -266,6 +290,11 @@ class BagGP(BagClassifier):
                 stacklevel=4,
             )
         return _Result(state.posterior(), trace, state.bound())
+
+    def _by_gibbs(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
+        if self.learning_trace_ is not None and self.learning_trace_.interrupted:
+            raise KeyboardInterrupt("fit was interrupted while learning the kernel, before there was a single draw.")
+        return _Result(*self._sample(features, bags, evidence), None)
 
     def _limits(self, engine: str) -> dict[str, Any]:
         return {

@@ -8,10 +8,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
+from bagwise.evidence_counts import COUNT, FRACTION, Evidence
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import instance_truth, positive_proba, truth_of
+from bagwise.models.count_input import holds_positive, read_statement
+from bagwise.predict_counts import FractionSummary
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CountAnswers:
+    """What the model says of the numbers of positives, asked where the truth speaks of them."""
+
+    expected: FractionSummary  # (B,) each; the interval is one of 90 %
+    range_probability: Floats  # (B,) P(the number is in the stated range); of no meaning where none is stated
 
 
 @dataclass(frozen=True)
@@ -25,22 +36,52 @@ class Answers:
     bag_truth: Floats | None  # (B, K) of 0, 1, NaN
     instance_probability: Floats  # (N, K)
     instance_truth: Floats | None  # (N, K)
+    stated: Evidence | None = None  # the truth about bags, where it is more than labels
+    counts: CountAnswers | None = None
 
 
 def collect(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
-    """Ask the model once for everything."""
+    """Ask the model once for everything.
+
+    ``y`` is what ``fit`` takes: labels, or fractions or ranges of counts where the model was fitted to such, or an
+    ``Evidence``. Of the latter a bag's label is whether it is said to hold a positive.
+    """
     classes = model.classes_
+    stated = None if y is None else _statement(model, bags, y)
+    truth = (
+        y if y is None else truth_of(_checked_labels(y, bags), classes) if stated is None else holds_positive(stated)
+    )
     return Answers(
         bags=bags,
         labels=label_names(model),
         several=isinstance(classes, list),
         bag_probability=_columns(positive_proba(model.predict_proba(bags), classes)),
-        bag_truth=None if y is None else _columns(truth_of(_checked_labels(y, bags), classes)),
+        bag_truth=None if truth is None else _columns(truth),
         instance_probability=_columns(positive_proba(model.predict_instance_proba(bags), classes)),
         instance_truth=None
         if instance_y is None
         else _columns(instance_truth(_per_instance(instance_y, bags), classes)),
+        stated=stated,
+        counts=None if stated is None else _count_answers(model, bags, stated),
     )
+
+
+def _statement(model: Any, bags: Bags, y: Any) -> Evidence | None:
+    stated = read_statement(y, bags, True, getattr(model, "evidence", "label"), 1.0)
+    if stated is not None and isinstance(model.classes_, list):
+        raise BagDataError(
+            f"the model has {len(model.classes_)} label columns; compare it with labels, one per column."
+        )
+    return stated
+
+
+def _count_answers(model: Any, bags: Bags, stated: Evidence) -> CountAnswers | None:
+    """Nothing for a model that cannot tell, or where only labels are stated."""
+    if not hasattr(model, "predict_fraction") or not np.isin(stated.kind, (FRACTION, COUNT)).any():
+        return None
+    ranged = stated.kind == COUNT
+    ends = (np.where(ranged, part, 0.0).astype(np.int64) for part in (stated.first, stated.second))
+    return CountAnswers(model.predict_fraction(bags), model.predict_count_proba(bags, *ends))
 
 
 def label_names(model: Any) -> tuple[str, ...]:

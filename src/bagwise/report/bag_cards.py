@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.evidence_counts import COUNT, FRACTION, LABEL
 from bagwise.plots import as_images
+from bagwise.predict_counts import FractionSummary
 from bagwise.report.answers import Answers
 from bagwise.report.figures import image_uri
 
@@ -15,6 +17,7 @@ Ints = NDArray[np.int64]
 
 INSTANCES_SHOWN = 12
 ROWS_SHOWN = 100
+UNKNOWN = "–"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class BagCard:
     name: str
     why: str
     probability: float
-    positive: bool | None
+    stated: tuple[str, str] | None  # how and what
     instances: list[Instance]
     size: int
 
@@ -46,7 +49,8 @@ class BagRow:
     name: str
     size: int
     probabilities: list[float]
-    truths: list[bool | None]
+    stated: list[str]
+    fraction: str | None  # expected, with its interval
 
 
 def bag_cards(answers: Answers, image_shape: Sequence[int] | None) -> list[BagCard]:
@@ -107,7 +111,7 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
         name=bags.ids[number],
         why=why,
         probability=float(answers.bag_probability[number, 0]),
-        positive=None if answers.bag_truth is None else _known(answers.bag_truth[number, 0]),
+        stated=_card_statement(answers, number),
         instances=[
             Instance(int(bags.rows[start + place]), float(probability[place]), _known(truth[place]), picture)
             for place, picture in zip(order, pictures, strict=True)
@@ -119,13 +123,38 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
 def bag_rows(answers: Answers, n_labels: int) -> Iterator[BagRow]:
     """The most probable bags, by the first label, down to ``ROWS_SHOWN``."""
     for number in np.argsort(-answers.bag_probability[:, 0], kind="stable")[:ROWS_SHOWN]:
-        truths = [None] * n_labels if answers.bag_truth is None else answers.bag_truth[number, :n_labels].tolist()
         yield BagRow(
             name=answers.bags.ids[number],
             size=int(answers.bags.sizes[number]),
             probabilities=answers.bag_probability[number, :n_labels].tolist(),
-            truths=[None if truth is None else _known(truth) for truth in truths],
+            stated=[_stated(answers, number, column) for column in range(n_labels)],
+            fraction=None if answers.counts is None else _interval(answers.counts.expected, number),
         )
+
+
+def _card_statement(answers: Answers, number: int) -> tuple[str, str] | None:
+    text = _stated(answers, number, 0)
+    if text == UNKNOWN:
+        return None
+    kind = LABEL if answers.stated is None else int(answers.stated.kind[number])
+    return {LABEL: "labelled", FRACTION: "stated fraction", COUNT: "stated number"}[kind], text
+
+
+def _stated(answers: Answers, number: int, column: int) -> str:
+    """What is known of a bag: a fraction, a range, positive or negative, or nothing."""
+    stated = answers.stated
+    if stated is not None and stated.kind[number] == FRACTION:
+        return f"{stated.first[number]:.2f}"
+    if stated is not None and stated.kind[number] == COUNT:
+        low, high = stated.first[number], stated.second[number]
+        return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    known = None if answers.bag_truth is None else _known(answers.bag_truth[number, column])
+    return UNKNOWN if known is None else "positive" if known else "negative"
+
+
+def _interval(expected: FractionSummary, number: int) -> str:
+    mean, lower, upper = (part[number] for part in expected)
+    return f"{mean:.2f} ({lower:.2f} to {upper:.2f})"
 
 
 def _known(truth: float) -> bool | None:

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.metrics import MEAN_ROW, bag_report, instance_report
+from bagwise import kernels
+from bagwise.evidence_counts import COUNT, FRACTION
+from bagwise.inference.diagnostics import LARGEST_R_HAT, SMALLEST_ESS
+from bagwise.metrics import MEAN_ROW, bag_report, count_report, fraction_report, instance_report
 from bagwise.report.answers import Answers
 
 Floats = NDArray[np.float64]
@@ -23,6 +26,15 @@ MEASURES = {
     "brier": "Brier score",
     "calibration_error": "calibration error",
 }
+COUNT_MEASURES = {
+    "n": "stated",
+    "range_log_likelihood": "log-likelihood of the stated ranges",
+    "intervals_met": "90 % interval meets the stated range",
+    "mean_absolute_error": "mean absolute error",
+    "coverage": "inside the 90 % interval",
+    "interval_width": "mean width of the interval",
+}
+COUNTED = {"fractions", "counts"}
 
 
 @dataclass(frozen=True)
@@ -56,13 +68,28 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def reports(answers: Answers) -> dict[str, dict[str, Any]]:
-    """The measures of bags and, where their truth is known, of instances: {"bags": …, "instances": …}."""
+    """The measures of what there is a truth for: {"bags": …, "instances": …, "fractions": …, "counts": …}."""
     found = {}
     if answers.bag_truth is not None:
         found["bags"] = bag_report(*_shaped(answers, answers.bag_truth, answers.bag_probability), answers.labels)
     if answers.instance_truth is not None:
         truth, proba = _shaped(answers, answers.instance_truth, answers.instance_probability)
         found["instances"] = instance_report(truth, proba, answers.labels)
+    return found | _count_reports(answers)
+
+
+def _count_reports(answers: Answers) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    if answers.counts is None or answers.stated is None:
+        return found
+    stated, expected, sizes = answers.stated, answers.counts.expected, answers.bags.sizes
+    if (stated.kind == FRACTION).any():
+        truth = np.where(stated.kind == FRACTION, stated.first, np.nan)
+        found["fractions"] = fraction_report(truth, *expected, sizes)
+    if (stated.kind == COUNT).any():
+        lo, hi = (np.where(stated.kind == COUNT, part, np.nan) for part in (stated.first, stated.second))
+        chance = answers.counts.range_probability
+        found["counts"] = count_report(lo, hi, chance, expected.lower * sizes, expected.upper * sizes)
     return found
 
 
@@ -72,7 +99,10 @@ def _shaped(answers: Answers, truth: Floats, proba: Floats) -> tuple[Floats, Flo
 
 def headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
     """The figures to read first."""
+    yield from _count_headlines(found)
     for what, report in found.items():
+        if what in COUNTED or (len(COUNTED & set(found)) and math.isnan(report.get("auc", 0.0))):
+            continue
         one, row = what.removesuffix("s"), report.get(MEAN_ROW, report)
         over = f" (mean over {len(report) - 1} labels)" if MEAN_ROW in report else ""
         yield Headline(
@@ -93,6 +123,35 @@ def headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
         )
 
 
+def _count_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
+    if "fractions" in found:
+        row = found["fractions"]
+        yield Headline(
+            "error of fractions",
+            number(row["mean_absolute_error"]),
+            "mean distance between the fraction expected in a bag and the one stated",
+        )
+        yield Headline(
+            "fractions inside the interval",
+            number(row["coverage"]),
+            "share of bags whose 90 % interval holds the stated fraction; 0.9 or more is right",
+        )
+        yield Headline("width of the interval", number(row["interval_width"]), "mean over bags; narrower says more")
+    if "counts" in found:
+        row = found["counts"]
+        yield Headline(
+            "log-likelihood of ranges",
+            number(row["range_log_likelihood"]),
+            "mean log probability of the stated range; nearer 0 is better",
+        )
+        yield Headline(
+            "intervals that meet the range",
+            number(row["intervals_met"]),
+            "share of bags whose 90 % interval for the count meets the stated range; 0.9 or more is right",
+        )
+        yield Headline("width of the interval", number(row["interval_width"]), "mean over bags; narrower says more")
+
+
 def _share_log_likelihood(share: float) -> float:
     """What the constant answer "the share of positives" would get."""
     return float(sum(p * math.log(p) for p in (share, 1.0 - share) if p > 0)) if not math.isnan(share) else math.nan
@@ -100,7 +159,7 @@ def _share_log_likelihood(share: float) -> float:
 
 def measure_tables(found: Mapping[str, dict[str, Any]], by_label: Sequence[str] = tuple(MEASURES)) -> Iterator[Table]:
     """One column for bags and one for instances; or, with several labels, one row per label (measures ``by_label``)."""
-    single = {what: report for what, report in found.items() if MEAN_ROW not in report}
+    single = {what: report for what, report in found.items() if MEAN_ROW not in report and what not in COUNTED}
     if single:
         rows = [(text, *(_entry(name, report) for report in single.values())) for name, text in MEASURES.items()]
         yield Table("Measures", ("", *single), rows)
@@ -108,6 +167,9 @@ def measure_tables(found: Mapping[str, dict[str, Any]], by_label: Sequence[str] 
         if MEAN_ROW in report:
             lines = [(label, *(_entry(name, row) for name in by_label)) for label, row in report.items()]
             yield Table(f"Measures of {what}", ("label", *(MEASURES[name] for name in by_label)), lines)
+        if what in COUNTED:
+            rows = [(text, _entry(name, report)) for name, text in COUNT_MEASURES.items() if name in report]
+            yield Table(f"Measures of {what}", ("", "bags"), rows)
 
 
 def _entry(name: str, report: Mapping[str, float]) -> str:
@@ -121,7 +183,7 @@ def _entry(name: str, report: Mapping[str, float]) -> str:
 
 
 def settings(model: Any) -> Table:
-    """The constructor's arguments, and what fitting made of them."""
+    """The constructor's arguments."""
     chosen = [(name, _short(value)) for name, value in model.get_params(deep=False).items() if name != "callback"]
     return Table("Settings", ("setting", "value"), chosen)
 
@@ -130,12 +192,63 @@ def outcome(model: Any) -> Table:
     """What fitting arrived at."""
     trace = model.trace_
     rows = [
-        ("iterations", f"{len(trace.values)} ({'settled' if trace.converged else 'stopped before they settled'})"),
+        ("iterations", _course(trace)),
         (f"final {trace.name}", number(float(trace.values[-1])) if len(trace.values) else "–"),
+        *_learned(model),
+        *_mixing_rows(model),
         ("features", f"{model.n_features_in_}"),
         ("classes (the second is positive)", _classes(model.classes_)),
     ]
     return Table("Outcome", ("", ""), rows)
+
+
+def _course(trace: Any) -> str:
+    return f"{len(trace.values)} ({'settled' if trace.converged else 'stopped before they settled'})"
+
+
+def _learned(model: Any) -> Iterator[tuple[str, str]]:
+    """The inference, the kernel and the mean that came of it; not every model has each."""
+    if getattr(model, "inference_", None) is not None:
+        yield "inference", _short(model.inference_)
+    learning = getattr(model, "learning_trace_", None)
+    if learning is not None:
+        yield "trials of the kernel", _course(learning)
+    if getattr(model, "features_", None) is not None:
+        yield "kernel" if learning is None else "kernel, learned", _short(kernels.summary(model.features_.kernel), 160)
+    mean = getattr(model, "mean_", None)
+    if mean is not None:
+        yield "mean of the latent function", ", ".join(number(float(value)) for value in np.ravel(mean)[:6])
+
+
+# ---------------------------------------------------------------- whether chains can be trusted
+
+
+def mixing(model: Any) -> tuple[float, float] | None:
+    """Largest R-hat and smallest bulk effective sample size of a model fitted by chains; None for any other."""
+    table = getattr(model, "diagnostics_", None)
+    if table is None or not {"r_hat", "ess_bulk"} <= set(table):
+        return None
+    r_hat, ess = (np.asarray(table[name], dtype=np.float64) for name in ("r_hat", "ess_bulk"))
+    return float(np.max(r_hat, initial=1.0)), float(np.min(ess, initial=np.inf))
+
+
+def mixing_warning(model: Any) -> str | None:
+    """A sentence where the chains have not converged; what cannot be measured counts as not converged."""
+    found = mixing(model)
+    if found is None or (found[0] <= LARGEST_R_HAT and found[1] >= SMALLEST_ESS):
+        return None
+    return (
+        f"The chains have not converged: the largest R-hat is {number(found[0])} (at most {LARGEST_R_HAT} is good), "
+        f"the smallest bulk effective sample size {number(found[1], 0)} (at least {SMALLEST_ESS}). Everything below "
+        "may change with longer chains; raise n_samples."
+    )
+
+
+def _mixing_rows(model: Any) -> Iterator[tuple[str, str]]:
+    found = mixing(model)
+    if found is not None:
+        yield "largest R-hat", number(found[0])
+        yield "smallest bulk effective sample size", number(found[1], 0)
 
 
 def _classes(classes: Any) -> str:

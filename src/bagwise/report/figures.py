@@ -51,8 +51,26 @@ def roc_figure(curves: Curves) -> str:
 
 
 def trace_figure(trace: Trace) -> str:
-    """The objective of every iteration."""
-    return _figure(TraceDisplay(trace.values, name=trace.name, converged=trace.converged).plot, (4.4, 4.2))
+    """The objective of every iteration; the view leaves out a start that would flatten all that follows."""
+
+    def draw(ax: Axes) -> None:
+        TraceDisplay(trace.values, name=trace.name, converged=trace.converged).plot(ax)
+        view = course_view(trace.values)
+        if view is not None:
+            ax.set_ylim(*view)
+
+    return _figure(draw, (4.4, 4.2))
+
+
+def course_view(values: Floats) -> tuple[float, float] | None:
+    """Lowest and highest value to show, by the last three quarters of the course; None where everything fits."""
+    later = values[len(values) // 4 :]
+    later = later[np.isfinite(later)]
+    if len(later) < 2 or np.ptp(later) == 0:
+        return None
+    low, high, spread = float(later.min()), float(later.max()), float(np.ptp(later))
+    far = (values < low - 5.0 * spread) | (values > high + 5.0 * spread)
+    return (low - 0.3 * spread, high + 0.3 * spread) if far.any() else None
 
 
 def image_uri(image: Floats, low: float, high: float) -> str:

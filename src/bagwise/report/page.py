@@ -36,7 +36,8 @@ def write_report(
     ----------
     model : a fitted estimator
     bags : the bags to report on; best ones the model has not seen
-    y : their labels as for ``fit``, or None: the page then has no figures of merit
+    y : what is known of them as for ``fit`` (labels, fractions, ranges of counts, an ``Evidence``), or None: the page
+        then has no figures of merit
     path : the file to write, whole or not at all
     instance_y : instance labels for evaluation, in the order of ``bags.X``, NaN where unknown
     title, note : heading of the page and a sentence below it, say what the bags are
@@ -61,19 +62,23 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "version": version("bagwise"),
         "headlines": list(content.headlines(found)),
         "measures": list(content.measure_tables(found)),
-        "pictures": _pictures(model, answers),
+        "pictures": _pictures(answers),
+        "courses": _courses(model),
         "cards": bag_cards(answers, image_shape),
         "pictured": image_shape is not None,
         "bag_rows": list(bag_rows(answers, n_labels)),
         "table_labels": answers.labels[:n_labels],
         "rows_shown": ROWS_SHOWN,
         "model_tables": [content.settings(model), content.outcome(model)],
+        "warning": content.mixing_warning(model),
+        "told": bool(model.columns_.get("known")),
         "has_labels": answers.bag_truth is not None,
+        "has_counts": answers.counts is not None,
         "has_instance_labels": answers.instance_truth is not None,
     }
 
 
-def _pictures(model: Any, answers: Answers) -> list[dict[str, str]]:
+def _pictures(answers: Answers) -> list[dict[str, str]]:
     """Title, meaning and image of every diagram there is something to draw for."""
     curves = _curves(answers)
     ranked = {name: pair for name, pair in curves.items() if len(np.unique(pair[0][~np.isnan(pair[0])])) == 2}
@@ -86,10 +91,28 @@ def _pictures(model: Any, answers: Answers) -> list[dict[str, str]]:
     if ranked:
         meaning = "The share of positives found against the share of negatives wrongly called, as the threshold falls."
         drawn.append({"title": "ROC", "meaning": meaning, "image": figures.roc_figure(ranked)})
+    return drawn
+
+
+def _courses(model: Any) -> list[dict[str, str]]:
+    """The learning of the kernel, where it was learned, and the inference that followed."""
+    drawn = []
+    learning = getattr(model, "learning_trace_", None)
+    if learning is not None and np.isfinite(learning.values).any():
+        meaning = f"The best {learning.name} found so far, at every trial of the kernel; it should rise and level off."
+        drawn.append({"title": "Learning the kernel", "meaning": meaning, "image": figures.trace_figure(learning)})
     if len(model.trace_.values):
-        meaning = f"The {model.trace_.name} at every iteration of the fit; it should rise and level off."
+        meaning = f"The {model.trace_.name} at every iteration of the fit; it {_expected_course(model)}."
         drawn.append({"title": "Course of the fit", "meaning": meaning, "image": figures.trace_figure(model.trace_)})
     return drawn
+
+
+def _expected_course(model: Any) -> str:
+    if content.mixing(model) is not None:
+        return "should end as noise around a level"
+    if getattr(model, "inference_", None) == "ep":
+        return "may swing at first and should level off"
+    return "should rise and level off"
 
 
 def _curves(answers: Answers) -> Curves:

@@ -26,7 +26,7 @@ def print_frame(frame: pd.DataFrame) -> None:
     """The first rows of a table of bags."""
     rows = frame.head(ROWS_PRINTED).itertuples(index=False)
     texts = ([f"{entry:.4f}" if isinstance(entry, float) else str(entry) for entry in row] for row in rows)
-    print_table([str(name) for name in frame.columns], texts)
+    print_table([str(name).replace("_", " ") for name in frame.columns], texts)  # so that long ones can be broken
     if len(frame) > ROWS_PRINTED:
         typer.echo(f"and {len(frame) - ROWS_PRINTED} more; --bags OUT.csv writes them all.")
 

@@ -1,0 +1,148 @@
+"""Which columns say what about the bags: from options to a fit, and from a fitted model back to its columns."""
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise import evidence_counts
+from bagwise.cli_options import parse_names
+from bagwise.exceptions import BagDataError
+from bagwise.io.bag_data import BagData, is_archive, read_bags
+from bagwise.models import discover
+
+KINDS = ("label", "fraction", "count")
+NAME_THEM = "name the column with --label, --fraction or --count"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What bags say (one of ``KINDS``) and the columns, or arrays of an archive, that say it."""
+
+    kind: str = "label"
+    names: tuple[str, ...] = ()  # none: the usual array of an archive
+
+    @property
+    def option(self) -> str:
+        """As on the command line."""
+        return " ".join((f"--{self.kind}", ",".join(self.names))).strip()
+
+
+def chosen(label: str | None, fraction: str | None, count: str | None) -> Said | None:
+    """The one option that was given, or None; two of them are an error."""
+    given = [
+        Said(kind, tuple(parse_names(text)))
+        for kind, text in zip(KINDS, (label, fraction, count), strict=True)
+        if text is not None
+    ]
+    if len(given) > 1:
+        both = " and ".join(said.option for said in given)
+        raise BagDataError(f"{both}: what is known of the bags comes from one of these options, not from several.")
+    return given[0] if given else None
+
+
+# ---------------------------------------------------------------- for a fit
+
+
+def with_evidence(name: str, said: Said, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings for a model that takes this evidence; one that does not, or a contradiction, is an error."""
+    models = discover()
+    wanted = {said.kind: said.option} | ({} if known is None else {"known": f"--known {known}"})
+    for kind, option in wanted.items():
+        if kind not in models[name].card.evidence:
+            others = [other for other, model in models.items() if kind in model.card.evidence]
+            raise BagDataError(
+                f"{option}: {name} takes {', '.join(models[name].card.evidence)}; "
+                + (f"evidence of the kind {kind} is for {', '.join(others)}." if others else f"no model takes {kind}.")
+            )
+    if "evidence" not in inspect.signature(models[name]).parameters:
+        return settings
+    if settings.get("evidence", said.kind) != said.kind:
+        raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[said.kind]}; leave it out.")
+    return settings | {"evidence": said.kind}
+
+
+def read_for_fit(
+    data: Path, bag: str | None, said: Said, known: str | None, features: list[str], ignore: list[str]
+) -> BagData:
+    """The bags and what they say; without any of it there is nothing to learn from."""
+    _check_ends(said, data)
+    found = read_bags(data, bag=bag, labels=said.names, known=known, features=features or None, ignore=ignore)
+    if found.y is None:
+        raise BagDataError(f"{data}: nothing is said of the bags that could be learned from; {NAME_THEM}.")
+    return found
+
+
+def columns(data: Path, bag: str | None, said: Said, known: str | None, found: BagData) -> dict[str, Any]:
+    """What the model file remembers."""
+    labels = {"label": list(found.labels), "arrays": list(said.names) if is_archive(data) else []}
+    return {"bag": bag, "known": known} | (labels if said.kind == "label" else {said.kind: list(said.names)})
+
+
+def _check_ends(said: Said, data: Path) -> None:
+    if said.kind == "fraction" and len(said.names) != 1:
+        raise BagDataError(f"{said.option}: expected one column with the fraction of positives in the bag.")
+    if said.kind == "count" and len(said.names) != 2 and not (is_archive(data) and len(said.names) == 1):
+        raise BagDataError(
+            f"{said.option}: expected two columns, LO,HI, with the lowest and the highest number of positives in the "
+            "bag (in an .npz archive one array of shape (B, 2) will do)."
+        )
+
+
+# ---------------------------------------------------------------- for a fitted model
+
+
+def fitted(model: Any, data: Path) -> Said:
+    """What the bags said in the fit, under the names it has in a file of this kind."""
+    columns = model.columns_
+    for kind in ("fraction", "count"):
+        if columns.get(kind):
+            return Said(kind, tuple(columns[kind]))
+    return Said("label", tuple(columns.get("arrays" if is_archive(data) else "label") or ()))
+
+
+def read_for(
+    model: Any,
+    data: Path,
+    bag: str | None,
+    said: Said | None,
+    instance_label: str | None = None,
+    *,
+    may_be_absent: bool = False,
+    with_known: bool = False,
+) -> BagData:
+    """Bags and what they say, by the columns the model was fitted on unless the user names others."""
+    asked = said or fitted(model, data)
+    _check_ends(asked, data)
+    return read_bags(
+        data,
+        bag=bag or model.columns_.get("bag"),
+        labels=asked.names,
+        known=model.columns_.get("known") if with_known else None,
+        instance_labels=parse_names(instance_label),
+        features=fitted_features(model),
+        labels_may_be_absent=may_be_absent,
+    )
+
+
+def fitted_features(model: Any) -> list[str] | None:
+    """The feature columns of the fit, where they had names."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else list(names)
+
+
+def truth(model: Any, found: BagData, said: Said | None, data: Path) -> Any:
+    """What is to be compared with the model's answers: labels in its own classes, or an ``Evidence``."""
+    if found.y is None:
+        return None
+    kind = (said or fitted(model, data)).kind
+    if kind == "fraction":
+        return evidence_counts.fraction(found.y, ids=found.bags.ids)
+    if kind == "count":
+        ends = np.asarray(found.y)
+        if ends.shape != (len(found.bags), 2):
+            raise BagDataError(f"--count: expected two numbers per bag, got an array of shape {ends.shape}.")
+        return evidence_counts.count(ends[:, 0], ends[:, 1], ids=found.bags.ids)
+    return found.y if getattr(model, "evidence", "label") == "label" else evidence_counts.label(found.y)
