@@ -1,7 +1,8 @@
 """The sampler: whole bags against single instances, what the scale step gains, and how long the published run takes.
 
 Effective sample sizes (ESS) are bulk sizes of the fifty watched latent values (median) and of |v|, from four chains;
-times are those of the sweeps alone, on one thread. Run: python -m benchmarks.gibbs
+times are processor time of the sweeps alone, on one thread, so that a busy machine changes them little. Run:
+python -m benchmarks.gibbs
 """
 
 import time
@@ -28,7 +29,7 @@ def problem(seed, n_bags=150, size=10):
 
 
 def timed(bags, y, **settings):
-    """A fitted sampler and the seconds its sweeps took."""
+    """A fitted sampler and the processor seconds of its sweeps."""
     stamps = []
     model = MILGPProbit(
         "gibbs",
@@ -36,7 +37,7 @@ def timed(bags, y, **settings):
         lengthscale=1.0,
         bias=5.0,
         random_state=0,
-        callback=lambda sweep, value: stamps.append(time.perf_counter()),
+        callback=lambda sweep, value: stamps.append(time.process_time()),
         **settings,
     )
     with warnings.catch_warnings():

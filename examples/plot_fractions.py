@@ -55,9 +55,10 @@ def draw_new_bags(ax, model, bags, fractions):
     answer = model.predict_fraction(bags, level=0.9)
     order = np.argsort(fractions, kind="stable")
     place = np.arange(len(bags))
-    ax.vlines(place, answer.lower[order], answer.upper[order], color=GREY, linewidth=3.5, label="90 % interval")
-    ax.scatter(place, answer.mean[order], s=26, marker="_", color=DARK, linewidths=1.8, zorder=3, label="expected")
-    ax.scatter(place, fractions[order], s=22, color="#d9761f", zorder=4, label="really there")
+    low, high = answer.lower[order] - 0.012, answer.upper[order] + 0.012  # so that an interval of one number shows
+    ax.vlines(place, low, high, color="#b4b9c1", linewidth=6, label="90 % interval")
+    ax.scatter(place, answer.mean[order], s=60, marker="_", color=DARK, linewidths=1.6, zorder=3, label="expected")
+    ax.scatter(place, fractions[order], s=15, color="#d9761f", zorder=4, label="really there")
     ax.set(ylim=(-0.04, 1.04), xticks=[], xlabel=f"{len(bags)} new bags, in order", yticks=[0, 0.25, 0.5, 0.75, 1])
     ax.set_title("New bags:\nhow large a fraction, how sure", loc="left", fontsize=11)
     ax.legend(loc="upper left", frameon=False, fontsize=8, handletextpad=0.4)

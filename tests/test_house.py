@@ -42,8 +42,8 @@ def test_readme_is_short_and_its_table_of_models_is_true():
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) < 150
     rows = re.findall(r"^\| `(\w+)` \| `([\w-]+)` \| (.+?) \| (.+?) \|$", text, re.M)
-    true = [(model.__name__, name, ", ".join(model.card.evidence), model.card.source) for name, model in discover().items()]
-    assert sorted(rows) == sorted(true)
+    cards = [(model.__name__, model.card) for model in discover().values()]
+    assert sorted(rows) == sorted((name, card.name, ", ".join(card.evidence), card.source) for name, card in cards)
 
 
 def test_everything_promised_at_the_top_is_there():

@@ -65,7 +65,8 @@ def test_a_bag_never_contradicts_its_instances():
     rng = np.random.default_rng(8)
     bags = random_bags(rng, n_bags=200)
     features, posterior = features_of(bags, n_inducing=60), some_posterior(rng, 60)
-    each, together = instance_probability(features, posterior, bags)[:, 0], bag_probability(features, posterior, bags, 0)
+    each = instance_probability(features, posterior, bags)[:, 0]
+    together = bag_probability(features, posterior, bags, 0)
     for b in range(len(bags)):
         mine = each[bags.offsets[b] : bags.offsets[b + 1]]
         assert mine.max() <= together[b, 0] <= min(1.0, mine.sum()) + 1e-15

@@ -1,7 +1,7 @@
 """Which instances of a bag are positive, when only the number of positives is spoken of.
 
 Bag b holds n_b instances with weights p_i (positive) and q_i (negative) and a potential psi_b(k) on its number of
-positives. The forward-backward programme (2.4) of docs/theory.md gives log Z_b, the posterior of every instance and exact
+positives. The forward-backward programme (2.4) gives log Z_b, the posterior of every instance and exact
 joint draws: in O(n c) where psi is constant beyond c, in O(n^2) for free tables, by a Fourier integral above that.
 Everything is in log space: -inf (known instances, hard evidence) and log p = -10,000 are ordinary inputs.
 """
@@ -21,6 +21,7 @@ __all__ = [
     "CountPotentials",
     "count_posterior",
     "draw_labels",
+    "draw_with_normaliser",
     "log_normaliser",
     "pair_covariance",
 ]
@@ -78,14 +79,23 @@ def draw_labels(log_p: Tensor, log_q: Tensor, potentials: CountPotentials, unifo
     ``uniforms`` (..., N) in [0, 1): instance i uses uniforms[..., i] and no other, so the labels of a bag do not depend
     on its company.
     """
+    return draw_with_normaliser(log_p, log_q, potentials, uniforms)[0]
+
+
+def draw_with_normaliser(
+    log_p: Tensor, log_q: Tensor, potentials: CountPotentials, uniforms: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``draw_labels`` and, from the same pass, log Z (..., B)."""
     positive, negative, chances = _flat(potentials, log_p, log_q, uniforms)
     labels = torch.empty(len(positive), log_p.shape[-1] + 1, dtype=torch.bool, device=log_p.device)
+    log_z = positive.new_empty(len(positive), len(potentials))
     for piece in pieces(positive, negative, potentials):
         draw = draw_in_band if piece.bucket.large else _exact_draw
-        drawn, log_z = draw(piece.log_p, piece.log_q, piece.table, piece.columns(chances))
-        piece.refuse_impossible(log_z)
+        drawn, value = draw(piece.log_p, piece.log_q, piece.table, piece.columns(chances))
+        piece.refuse_impossible(value)
+        piece.spread_bags(value, log_z)
         piece.spread_rows(~drawn if piece.bucket.mirrored else drawn, labels)
-    return labels[:, :-1].reshape(log_p.shape)
+    return labels[:, :-1].reshape(log_p.shape), log_z.reshape(*log_p.shape[:-1], len(potentials)).to(log_p.dtype)
 
 
 def pair_covariance(log_p: Tensor, log_q: Tensor, potentials: CountPotentials, bag: int) -> Tensor:

@@ -33,7 +33,7 @@ def test_stops_at_the_budget_and_says_that_it_has_not_converged():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_value_that_is_not_finite_stops_with_an_explanation(bad):
-    with pytest.raises(NumericalError, match="became .* in iteration 1; check the scale"):
+    with pytest.raises(NumericalError, match=r"became .* in iteration 1; check the scale"):
         iterate(lambda: Report(bad, 1.0), max_iter=3, **SETTINGS)
 
 

@@ -32,7 +32,7 @@ def bound_term_by_term(phi, kappa, sizes, labels, mu):
     For a single bag, q(m) = ψ(#) N(m; f, I) / Z, so −E_q[log q(m)] = log Z − E_q[log ψ] − E_q[log N(m; f, I)] and ψ = 1
     wherever q(m) > 0. E|m − f|² comes from enumeration of the signs: within a sign, (m − f)² has mean 1 ∓ f·hazard.
     """
-    n, r = phi.shape
+    r = phi.shape[1]
     sigma = np.linalg.inv(np.eye(r) + phi.T @ phi)
     f = phi @ mu
     total, start = 0.0, 0
@@ -42,7 +42,7 @@ def bound_term_by_term(phi, kappa, sizes, labels, mu):
         z, mean = enumerate_signs(f[rows], RULES[label])
         second = _mean_square_distance(f[rows], RULES[label], z)
         trace = np.trace(phi[rows] @ sigma @ phi[rows].T)
-        # E log N(m; f_latent, I) with f_latent ~ N(φᵀv, κ) and v ~ N(μ, Σ); mean of (m − f_latent)² adds κ and the trace
+        # E log N(m; f, I) with f ~ N(φᵀv, κ) and v ~ N(μ, Σ): the mean of (m − f)² adds κ and the trace
         likelihood = -0.5 * size * np.log(2 * np.pi) - 0.5 * (second + kappa[rows].sum() + trace)
         entropy = np.log(z) + 0.5 * size * np.log(2 * np.pi) + 0.5 * second
         total += likelihood + entropy

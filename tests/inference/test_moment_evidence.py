@@ -43,7 +43,7 @@ def evidence_at(bags, chunk, lengthscale, variance):
 
 
 def test_moments_are_those_of_the_normalised_potential():
-    bags, chunk = mixed_problem()
+    _, chunk = mixed_problem()
     part = chunk.tabled[0]
     mean, variance = _moments(part)
     start = 0

@@ -57,7 +57,7 @@ def test_contract_of_variants(check, model):
 def test_it_agrees_with_the_mean_field_where_that_is_good():
     bags, y, _ = problem(40)
     settings = {"n_inducing": 15, "bias": 5.0, "random_state": 0}
-    sampled = MILGPProbit("gibbs", n_samples=1500, n_burn_in=300, **settings).fit(bags, y)
+    sampled = MILGPProbit("gibbs", n_samples=150, n_burn_in=150, n_chains=20, **settings).fit(bags, y)
     approximate = MILGPProbit("vi", max_iter=None, **settings).fit(bags, y)
     difference = sampled.predict_instance_proba(bags) - approximate.predict_instance_proba(bags)
     assert np.abs(difference).mean() < 0.06
@@ -78,8 +78,8 @@ def test_block_and_single_site_agree_within_their_errors():
 def test_errors_are_the_spread_over_seeds():
     bags, y, _ = problem(12)
     runs = [
-        small(n_samples=200, n_burn_in=100, n_chains=4, inducing=bags.X[:8]).set_params(random_state=s).fit(bags, y)
-        for s in range(8)
+        small(n_samples=120, n_burn_in=60, n_chains=8, inducing=bags.X[:8]).set_params(random_state=s).fit(bags, y)
+        for s in range(6)
     ]
     spread = np.std([model.predict_instance_proba(bags)[:, 1] for model in runs], axis=0, ddof=1)
     claimed = np.mean([model.predict_error(bags).instances for model in runs], axis=0)
@@ -226,6 +226,15 @@ def test_interruption_keeps_the_draws_and_warm_start_goes_on(at):
     same_chains(model.set_params(callback=None).fit(bags, y), whole)
 
 
+def test_an_interrupted_burn_in_leaves_no_old_answers():
+    bags, y, _ = problem()
+    model = small().fit(bags, y).set_params(callback=interrupt_at(3))
+    with pytest.raises(KeyboardInterrupt, match="there are no draws yet"):
+        model.fit(bags, 1 - y)
+    with pytest.raises(NotFittedError):
+        model.predict(bags)
+
+
 def test_warm_start_adds_samples():
     bags, y, _ = problem()
     model = small(warm_start=True).fit(bags, y)
@@ -332,7 +341,7 @@ def test_single_precision_and_clones():
 @pytest.mark.parametrize("kind", ["count", "fraction", "mixed"])
 def test_counts_are_sampled(kind):
     """Instances known to be half positive, bag by bag, and a few known one by one: the answers show it."""
-    bags, _, instance_y = problem(24)
+    bags, _, instance_y = problem(16)
     k = np.add.reduceat(instance_y, bags.offsets[:-1])
     known = np.full(bags.n_instances, np.nan)
     known[::9] = instance_y[::9]
@@ -340,7 +349,7 @@ def test_counts_are_sampled(kind):
     given = bags.with_known(known) if kind == "mixed" else bags
     settings = {"n_inducing": 15, "random_state": 0, "learn": False, "lengthscale": 1.0}
     evidence = "label" if kind == "mixed" else kind
-    sampled = BagGP(evidence, inference="gibbs", n_samples=300, n_burn_in=100, **settings).fit(given, y)
+    sampled = BagGP(evidence, inference="gibbs", n_samples=60, n_burn_in=40, n_chains=10, **settings).fit(given, y)
     approximate = BagGP(evidence, inference="vi", **settings).fit(given, y)
     found, expected = (model.predict_instance_proba(bags)[:, 1] for model in (sampled, approximate))
     assert np.abs(found - expected).mean() < 0.05

@@ -60,8 +60,8 @@ class InMemory:
 def in_memory(features: Features, bags: Bags, evidence: CountEvidence, *, integrated: bool = False) -> InMemory:
     """The chunks of some bags and what they say, features computed once.
 
-    ``integrated``: f is integrated out beforehand, m | v ~ N(φᵀv, s²) with s² = 1 + κ; then φ/s takes the place of φ and
-    nothing is left over (theory section 1.4).
+    ``integrated``: f is integrated out beforehand, m | v ~ N(φᵀv, s²) with s² = 1 + κ; then φ/s takes the place of φ
+    and nothing is left over (theory section 1.4).
     """
     return InMemory(
         Chunk(

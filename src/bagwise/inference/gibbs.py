@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from bagwise.bag_models.counts import ChunkEvidence, Tabled
-from bagwise.count_programme import draw_labels, log_normaliser
+from bagwise.count_programme import draw_with_normaliser
 from bagwise.exceptions import NumericalError
 from bagwise.inference.chunks import Chunk, Chunks, Step, Sums
 from bagwise.inference.loop import Report
@@ -141,8 +141,7 @@ def draw_by_table(z: Tensor, part: Tabled, signs: Tensor, values: Tensor) -> tup
     """
     log_p, log_q = log_ndtr(z.T), log_ndtr(-z.T)
     allowed = log_p.masked_fill(part.known == 0, -torch.inf), log_q.masked_fill(part.known == 1, -torch.inf)
-    labels = draw_labels(*allowed, part.potentials, signs.T)
-    log_z = log_normaliser(*allowed, part.potentials)
+    labels, log_z = draw_with_normaliser(*allowed, part.potentials, signs.T)
     side = 1.0 - 2.0 * labels.to(z.dtype)
     return truncated(z, side.T, torch.where(labels, log_p, log_q).T, values), log_z.sum(-1)
 

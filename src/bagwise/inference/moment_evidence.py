@@ -1,14 +1,15 @@
 """A Laplace evidence for bags whose counts are pinned down, by the first two moments of the count (theory section 4.2).
 
-Messages to single instances cannot carry what "exactly k of n" says, and expectation propagation does not settle on large
-bags under such evidence. But a count is a sum of many coins, so its law given f is close to normal, and the evidence is
+Messages to single instances cannot carry what "exactly k of n" says, and expectation propagation does not settle on
+large bags under such evidence. But a count is a sum of many coins, so its law given f is close to normal, and the evidence is
 close to an observation of it: with k̄ and σ² the mean and variance of k under the potential,
 
     ℓ_b = log N(k̄_b; Σ p_i, Σ p_i q_i + σ_b²),   p_i = cdf(φ̃_iᵀv)                                            (4.5)
 
 A bag with a label adds the exact log of its probability π_b instead. With the Fisher information of all bags
 
-    A = I + Σ_b j_b j_bᵀ / V_b,   j_b = Φ̃_bᵀ pdf(Φ̃_b v) and V_b = Σ pq + σ² (counts), ∇π_b and π_b(1 − π_b) (labels)   (4.6)
+    A = I + Σ_b j_b j_bᵀ / V_b                                                                               (4.6)
+        j_b = Φ̃_bᵀ pdf(Φ̃_b v), V_b = Σ pq + σ² (counts);   j_b = ∇π_b, V_b = π_b(1 − π_b) (labels)
     log Z ≈ Σ_b ℓ_b(v̂) − ½ |v̂|² − ½ log det A(v̂),   v̂ the mode                                             (4.7)
 
 This evidence serves to choose a kernel, where only its shape matters; the posterior is found by other means.
@@ -175,7 +176,7 @@ def _label_logs(z: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
 
 
 def _bernoulli_directions(rows: Tensor, z: Tensor, segments: Segments) -> Tensor:
-    """∇π / √(π(1 − π)) of "at least one": ∇π = e^S Σ h(−z_i) φ̃_i, so the log of the factor in front is (S − log π)/2."""
+    """∇π / √(π(1 − π)) of "at least one": ∇π = e^S Σ h(−z_i) φ̃_i, so the factor in front is exp((S − log π)/2)."""
     all_negative, some_positive = _label_logs(z, segments)
     pull = torch.exp(log_pdf(z) - log_ndtr(-z))
     return torch.exp(0.5 * (all_negative - some_positive))[:, None] * segments.sum(pull[:, None] * rows)

@@ -185,7 +185,7 @@ class BagGP(SampledClassifier):
         return found if self._several() else found[:, 0]
 
     def predict_fraction(self, bags: Any, level: float = 0.9) -> predict_counts.FractionSummary:
-        """Expected fraction of positives of every bag, and an interval that holds the true one with this probability."""
+        """Expected fraction of positives of every bag, and an interval that holds the true one this surely."""
         checked = self._check_bags(bags)
         found = predict_counts.fraction_summary(self.features_, self.posterior_, checked, level, self.seed_)
         return found if self._several() else type(found)(*(part[:, 0] for part in found))

@@ -132,6 +132,7 @@ class SampledClassifier(BagClassifier):
         trace = run_chains(gibbs, record, monitor, length, watch, self.checkpoint)
         if not record.kept:
             self.features_ = features
+            vars(self).pop("posterior_", None)  # of an earlier fit, which does not go with these features
             raise KeyboardInterrupt(
                 f"fit was interrupted during the burn-in, after {record.done} sweeps: there are no draws yet. "
                 "With warm_start=True the next fit goes on from here."
