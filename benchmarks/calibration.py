@@ -2,8 +2,8 @@
 
 Each data set draws a latent function from the prior (the kernel is given to the model), bags of 3 and labels from it;
 half of the bags train, half test. Expected calibration error is pooled over all data sets; the error that perfect
-probabilities would show by chance (labels drawn again from the stated probabilities) is subtracted. Coverage: share of true latent
-values inside the 90 % interval of their posterior. Run: python -m benchmarks.calibration [data sets]
+probabilities would show by chance (labels drawn again from the stated probabilities) is subtracted. Coverage: share of
+true latent values inside the 90 % interval of their posterior. Run: python -m benchmarks.calibration [data sets]
 """
 
 import sys

@@ -39,9 +39,7 @@ def count_distribution(features: Features, posterior: Posterior, bags: Bags, see
     return np.concatenate([law for _, law in _laws(features, posterior, bags, seed)])
 
 
-def count_probability(
-    features: Features, posterior: Posterior, bags: Bags, lo: Any, hi: Any, seed: int
-) -> Array:
+def count_probability(features: Features, posterior: Posterior, bags: Bags, lo: Any, hi: Any, seed: int) -> Array:
     """P(lo <= number of positives <= hi), (B, K).
 
     ``lo`` and ``hi`` are whole numbers: one for all bags, or one per bag; ``hi=None`` sets no upper limit. One number
@@ -58,9 +56,7 @@ def count_probability(
     return np.concatenate(chance)
 
 
-def fraction_summary(
-    features: Features, posterior: Posterior, bags: Bags, level: float, seed: int
-) -> FractionSummary:
+def fraction_summary(features: Features, posterior: Posterior, bags: Bags, level: float, seed: int) -> FractionSummary:
     """Expected fraction of positives in every bag, and a central interval for the fraction that is really there.
 
     The mean is exact: the average of the instance probabilities. The interval speaks of the realised fraction k / n_b

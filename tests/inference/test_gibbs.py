@@ -150,6 +150,18 @@ def test_extreme_scores_are_safe(level):
         assert (np.abs(found - share) < 4 * np.sqrt(0.25 / 4000)).all()
 
 
+@pytest.mark.parametrize("scheme", gibbs.SCHEMES)
+def test_chains_that_start_absurdly_far_away_come_home(scheme):
+    evidence = CountEvidence(np.array([[1.0], [0.0]]), np.array([2, 2]))
+    sampler = sampler_of(
+        np.full((4, 1), 300.0), np.zeros(4), evidence, sizes=np.array([2, 2]), scheme=scheme, n_chains=50
+    )
+    draws, means = run(sampler, 0, 200)
+    assert np.isfinite(draws).all()
+    assert np.isfinite(means).all()
+    assert np.abs(draws[-1]).max() < 0.02  # contradictory bags: 300 v must be near zero
+
+
 def test_shares_keep_their_digits_after_many_bags():
     """A bag that is hardly ever positive, behind two hundred bags whose exponents are huge."""
     quiet = torch.tensor([[-7.0], [-7.5]], dtype=DOUBLE)

@@ -216,10 +216,10 @@ def sizes_seen(monkeypatch):
     seen = []
     original = _ByMessages.__init__
 
-    def remember(self, kernel, inducing, features, bags, evidence):
+    def remember(self, kernel, inducing, features, bags, evidence, **others):
         seen.append(bags)
         assert len(evidence.labels) == len(bags)
-        original(self, kernel, inducing, features, bags, evidence)
+        original(self, kernel, inducing, features, bags, evidence, **others)
 
     monkeypatch.setattr(_ByMessages, "__init__", remember)
     return seen

@@ -129,13 +129,26 @@ def test_evidence_prefers_the_kernel_that_made_the_data():
     assert right > long + 5
 
 
-def test_a_kernel_is_learned_from_fractions_of_large_bags():
-    """Messages do not settle here, so the start kernel (too smooth by far) would stay; learning finds the moons."""
+def moons_in_bags_of_50():
     X, y = make_moons(1000, noise=0.1, random_state=0)
-    groups = np.random.default_rng(0).permutation(np.arange(1000) // 50)
-    bags = Bags(X, groups)
-    m = np.add.reduceat(y[bags.rows].astype(float), bags.offsets[:-1]) / bags.sizes
-    model = BagGP(evidence="fraction", n_inducing=50, random_state=0).fit(bags, m)
+    bags = Bags(X, np.random.default_rng(0).permutation(np.arange(1000) // 50))
+    truth = y[bags.rows]
+    return bags, np.add.reduceat(truth.astype(float), bags.offsets[:-1]) / bags.sizes, truth
+
+
+def test_moments_judge_where_messages_do_not_settle(monkeypatch):
+    """The start kernel (too smooth by far) would stay otherwise; learning finds the moons."""
+    monkeypatch.setattr("bagwise.inference.learning._SWEEPS", 2)
+    bags, fractions, truth = moons_in_bags_of_50()
+    model = BagGP(evidence="fraction", n_inducing=50, random_state=0).fit(bags, fractions)
     assert model.inference_ == "vi"
     assert model.learning_trace_.converged
-    assert np.mean(model.predict_instances(bags) == y[bags.rows]) > 0.97
+    assert np.mean(model.predict_instances(bags) == truth) > 0.97
+
+
+def test_messages_judge_where_they_settle(monkeypatch):
+    monkeypatch.setattr("bagwise.inference.learning._ByMoments", None)
+    bags, fractions, truth = moons_in_bags_of_50()
+    model = BagGP(evidence="fraction", n_inducing=30, random_state=0).fit(bags, fractions)
+    assert model.learning_trace_.converged
+    assert np.mean(model.predict_instances(bags) == truth) > 0.97

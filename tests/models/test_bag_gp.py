@@ -237,7 +237,8 @@ def test_evidence_whole_in_pieces_and_by_id(problem):
     evidence = Evidence.concat(parts)
     expected = quick().fit(bags, evidence).predict_proba(bags)
     by_id = {name: evidence[b] for b, name in reversed(list(enumerate(bags.ids)))}
-    for form in (parts, tuple(parts), list(evidence), np.asarray(evidence), by_id):
+    series = pd.Series(by_id, dtype=object)
+    for form in (parts, tuple(parts), list(evidence), np.asarray(evidence), by_id, series):
         np.testing.assert_array_equal(quick().fit(bags, form).predict_proba(bags), expected)
 
 
@@ -341,6 +342,8 @@ def three():
         ({"evidence": "count"}, {"left": (0, 1), "middle": (0, 1)}, "no entry for bag 'right'"),
         ({"evidence": "count"}, {"left": (0, 1), "middle": 2, "right": (0, 1)}, "y must hold numbers"),
         ({"evidence": "fraction"}, [0.1, 0.2], "y has 2 entries, but there are 3 bags"),
+        ({"evidence": "fraction"}, np.array(0.5), r"expected one label per bag.*got shape \(\)"),
+        ({"evidence": "count"}, None, "requires y to be passed"),
         ({"evidence": "label"}, [0.1, 0.2, 0.7], "two class values"),
         ({}, label([0, 1]), "y has 2 statements, but there are 3 bags"),
         ({}, [label([0, 1]), fraction([0.1, 0.2])], "y has 4 statements, but there are 3 bags"),

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import bagwise
-from bagwise import BagDataError, BagGP, Bags, ConvergenceWarning, MILGPProbit
+from bagwise import BagDataError, BagGP, Bags, ConvergenceWarning, MILGPProbit, features
 from bagwise.active import suggest
 from bagwise.datasets import make_bags
 from bagwise.evidence_counts import count
@@ -120,6 +120,15 @@ def test_moments_and_probability_are_those_of_the_mixture():
     expected = 1.0 - np.exp(none).mean(0)
     single = bags.sizes == 1
     np.testing.assert_allclose(model.predict_proba(bags)[~single, 1], expected[~single], atol=1e-10)
+
+
+def test_chunks_of_rows_do_not_matter(monkeypatch):
+    bags, y, _ = problem()
+    whole = small(inducing=bags.X[:8]).fit(bags, y)
+    monkeypatch.setitem(features._CHUNK_ROWS, "cpu", 16)
+    assert len(list(whole.features_.designs(bags))) > 3
+    cut = small(inducing=bags.X[:8]).fit(bags, y)
+    np.testing.assert_allclose(cut.chains_.values, whole.chains_.values, atol=1e-8)
 
 
 def test_only_n_samples_over_the_limit_are_thinned(monkeypatch):

@@ -20,7 +20,10 @@ from bagwise.inference.loop import Trace, Watch, progress
 Vector = NDArray[np.float64]
 
 _NAME = "log evidence + log prior"
+_LAST, _NOTHING = 5, 1e-2  # evaluations, and nats gained over them
 _REFUSED = 1e6  # added to the worst value seen where the objective fails
+_GAIN = 1e-6  # relative gain of an iteration below which the search has settled …
+_MANY, _COARSE_GAIN = 50, 1e-4  # … and with more parameters than that, which creep along flat directions for ever
 _SPARE_STARTS = 3  # draws of the prior to try where no start could be evaluated
 
 
@@ -63,7 +66,8 @@ class EvidenceSearch:
         The trace holds the best value after every evaluation. Ctrl-C ends the search with the best point so far.
         """
         start, converged, interrupted = self._get(), False, False
-        options = {"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-3}
+        gain = _GAIN if len(start) <= _MANY else _COARSE_GAIN
+        options = {"maxiter": max_iter, "ftol": gain, "gtol": 1e-3}
         with progress(watch, None, _NAME) as self._advance:
             try:
                 for restart in range(n_restarts + _SPARE_STARTS):
@@ -72,7 +76,8 @@ class EvidenceSearch:
                     point = start if restart == 0 else self._drawn(start, random)
                     before = self._best
                     found = minimize(self._evaluate, point, jac=True, method="L-BFGS-B", options=options)
-                    converged = bool(found.success) if self._best > before else converged
+                    if self._best > before:
+                        converged = bool(found.success) or self._settled()
             except KeyboardInterrupt:
                 interrupted = True
         self._set(self._best_at)
@@ -80,6 +85,10 @@ class EvidenceSearch:
             block.clear()
         course = np.array(self._course)
         return Trace(_NAME, course, np.zeros_like(course), converged and math.isfinite(self._best), interrupted)
+
+    def _settled(self) -> bool:
+        """Whether the last evaluations gained nothing that matters; their rounding can stop a line search early."""
+        return len(self._course) > _LAST and self._course[-1] - self._course[-1 - _LAST] < _NOTHING
 
     def _drawn(self, start: Vector, random: np.random.RandomState) -> Vector:
         proper = np.isfinite(self._spread)

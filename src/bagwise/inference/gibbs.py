@@ -49,6 +49,7 @@ class Plan:
     """What a chunk remembers: its evidence, spread over chains once; ``m`` (n, S) for the single-site scheme only."""
 
     n_chains: int
+    plain: bool  # whether there is any plain label
     positive: Tensor  # (b, S) bags with the plain label 1
     negative: Tensor  # (b, S) bags with the plain label 0
     positive_rows: Tensor  # (n, S)
@@ -67,6 +68,7 @@ def plan_of(evidence: ChunkEvidence, segments: Segments, n_chains: int) -> Plan:
     silent = ~informed.repeat_interleave(n_chains, dim=1)
     return Plan(
         n_chains,
+        plain=bool((~torch.isnan(labels)).any()),
         positive=labels == 1,
         negative=labels == 0,
         positive_rows=segments.spread(labels == 1),
@@ -100,20 +102,31 @@ def first_positive(
     underflows, shares are cdf(z_i) / Σ cdf(z_j), from logarithms.
     """
     total = segments.sum(log_negative)
-    log_z = log1mexp(total)
     u = signs.index_select(0, plan.starts)
     cut = torch.log1p(u * torch.expm1(total)) / total
     share = log_negative / segments.spread(total)
     vanished = plan.positive & (total > _VANISHED)
     if bool(vanished.any()):
         tail = log_ndtr(z)
-        some = segments.logsumexp(tail)
-        log_z, cut = torch.where(vanished, some, log_z), torch.where(vanished, u, cut)
-        share = torch.where(segments.spread(vanished), torch.exp(tail - segments.spread(some)), share)
+        cut = torch.where(vanished, u, cut)
+        part = torch.exp(tail - segments.spread(segments.logsumexp(tail)))
+        share = torch.where(segments.spread(vanished), part, share)
     share = torch.where(plan.positive_rows, share, plan.even)  # where shares are not used, they still add up to one
     reached = share.cumsum(0) - plan.number >= segments.spread(cut)
     reached[plan.ends] = True  # the shares of a bag add up to one, but for rounding
-    return reached, torch.where(plan.positive, log_z, torch.where(plan.negative, total, torch.zeros_like(total)))
+    return reached, label_evidence(total, z, segments, plan)
+
+
+def label_evidence(total: Tensor, z: Tensor, segments: Segments, plan: Plan) -> Tensor:
+    """log Z_b (b, S) of plain labels from S = Σ log cdf(−z): S, log(1 − e^S), or 0 where there is no label.
+
+    Where S underflows, 1 − e^S is Σ cdf(z_i) to all digits.
+    """
+    some_positive = log1mexp(total)
+    vanished = plan.positive & (total > _VANISHED)
+    if bool(vanished.any()):
+        some_positive = torch.where(vanished, segments.logsumexp(log_ndtr(z)), some_positive)
+    return torch.where(plan.positive, some_positive, torch.where(plan.negative, total, torch.zeros_like(total)))
 
 
 def draw_by_labels(z: Tensor, segments: Segments, plan: Plan, sweep: Sweep) -> tuple[Tensor, Tensor]:
@@ -148,7 +161,9 @@ def draw_by_table(z: Tensor, part: Tabled, signs: Tensor, values: Tensor) -> tup
 
 def draw_block(z: Tensor, chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Tensor, Tensor]:
     """m̃ (n, S) of a chunk, zero where nothing is known, and Σ log Z_b (S,); ``sweep`` holds the rows of the chunk."""
-    m, log_z = draw_by_labels(z, chunk.design.segments, plan, sweep)
+    m, log_z = torch.zeros_like(z), z.new_zeros(z.shape[1])
+    if plan.plain:
+        m, log_z = draw_by_labels(z, chunk.design.segments, plan, sweep)
     for column, part in enumerate(chunk.evidence.tabled):
         if part is not None:
             chains = slice(column * plan.n_chains, (column + 1) * plan.n_chains)
@@ -199,8 +214,7 @@ def single_site_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan
         positive[bags] = others + (m[rows] > 0).to(z.dtype)
     if plan.silent is not None:
         m.masked_fill_(plan.silent, 0.0)
-    total = chunk.design.segments.sum(log_negative)
-    log_z = torch.where(plan.positive, log1mexp(total), torch.where(plan.negative, total, torch.zeros_like(total)))
+    log_z = label_evidence(chunk.design.segments.sum(log_negative), z, chunk.design.segments, plan)
     return _remembered(chunk, plan, m, log_z.sum(0))
 
 

@@ -31,7 +31,8 @@ from bagwise.special import Segments
 
 LEARNING_ROWS = 3000  # instances to learn from; more bags than that add time and little else
 _ITERATIONS, _MOST_ITERATIONS = 50, 200  # the first and one more for every parameter, at most the second
-_SWEEPS, _TOLERANCE = 150, 1e-5
+_SWEEPS, _TOLERANCE = 600, 1e-5
+_TOLERANCE_PINNED = 1e-3  # messages about pinned counts settle slowly; the evidence is right long before they do
 
 
 class TensorBlock:
@@ -66,7 +67,7 @@ class LearningSettings(NamedTuple):
     n_restarts: int
     learn_inducing: bool
     random: np.random.RandomState
-    by_moments: bool = False  # judge kernels by the moments of the counts instead of by EP
+    pinned: bool = False  # whether counts are pinned down
 
 
 class Learned(NamedTuple):
@@ -88,8 +89,7 @@ def learn_features(
     if free == 0:
         return Learned(features, None)
     chosen = _subset(bags, evidence, settings.random)
-    kind = _ByMoments if settings.by_moments else _ByMessages
-    objective = kind(kernel, inducing, features, bags[chosen], evidence.of_bags(chosen))
+    objective = _judge(kernel, inducing, features, bags[chosen], evidence.of_bags(chosen), pinned=settings.pinned)
     limit = min(_ITERATIONS + free, _MOST_ITERATIONS)
     trace = EvidenceSearch(blocks, objective).run(settings.n_restarts, limit, settings.random, watch)
     made = assemble(
@@ -102,6 +102,18 @@ def learn_features(
         origin=f"{features.origin}, then learned" if settings.learn_inducing else features.origin,
     )
     return Learned(made, trace)
+
+
+def _judge(*parts: Any, pinned: bool) -> "_Objective":
+    """EP's evidence, the better judge; moments where counts are pinned down and messages do not settle at first."""
+    by_messages = _ByMessages(*parts, pinned=pinned)
+    if not pinned:
+        return by_messages
+    try:
+        by_messages()
+    except NumericalError:
+        return _ByMoments(*parts)
+    return by_messages
 
 
 class _Objective(ABC):
@@ -146,8 +158,9 @@ class _ByMoments(_Objective):
 class _ByMessages(_Objective):
     """The evidence (4.4) of expectation propagation."""
 
-    def __init__(self, *parts: Any) -> None:
+    def __init__(self, *parts: Any, pinned: bool = False) -> None:
         super().__init__(*parts)
+        self._tolerance = _TOLERANCE_PINNED if pinned else _TOLERANCE
         self._remembered: list[Any] = [None]
 
     def _log_evidence(self, design: Design) -> Tensor:
@@ -172,7 +185,7 @@ class _ByMessages(_Objective):
             )
             if resume:
                 engine.resume()
-            trace = iterate(engine.step, name="log evidence", max_iter=_SWEEPS, tol=_TOLERANCE)
+            trace = iterate(engine.step, name="log evidence", max_iter=_SWEEPS, tol=self._tolerance)
         except NumericalError:
             return False
         if trace.interrupted:

@@ -1,8 +1,8 @@
 """A Laplace evidence for bags whose counts are pinned down, by the first two moments of the count (theory section 4.2).
 
 Messages to single instances cannot carry what "exactly k of n" says, and expectation propagation does not settle on
-large bags under such evidence. But a count is a sum of many coins, so its law given f is close to normal, and the evidence is
-close to an observation of it: with k̄ and σ² the mean and variance of k under the potential,
+large bags under such evidence. But a count is a sum of many coins, so its law given f is close to normal, and the
+evidence is close to an observation of it: with k̄ and σ² the mean and variance of k under the potential,
 
     ℓ_b = log N(k̄_b; Σ p_i, Σ p_i q_i + σ_b²),   p_i = cdf(φ̃_iᵀv)                                            (4.5)
 

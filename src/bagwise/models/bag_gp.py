@@ -58,8 +58,8 @@ class BagGP(SampledClassifier):
         because messages to single instances cannot carry that, or where there are more than 50,000 instances times
         labels; "ep" otherwise. "gibbs" samples the exact posterior: slower, and right for any evidence. ``inference_``
         is what was used
-    learn : learn the kernel's parameters by the gradient of EP's evidence (where counts are pinned down, of a Laplace
-        evidence of the moments of the counts); False keeps everything as given
+    learn : learn the kernel's parameters by the gradient of EP's evidence (of a Laplace evidence of the moments of the
+        counts where these are pinned down and EP does not settle); False keeps everything as given
     ard : one lengthscale per feature
     learn_inducing : learn the inducing inputs too
     feature_map : a torch module from (standardised) rows to features, trained together with the kernel
@@ -238,12 +238,12 @@ class BagGP(SampledClassifier):
         if not self.learn or not counts.evidence.observed().any():
             return features
         random = np.random.RandomState(self.seed_)
-        settings = LearningSettings(self.n_restarts, self.learn_inducing, random, by_moments=counts.tight)
+        settings = LearningSettings(self.n_restarts, self.learn_inducing, random, pinned=counts.tight)
         watch = Watch("learning the kernel", self.verbose)
         learned = learn_features(features, bags, counts.evidence, settings, watch)
         self.learning_trace_ = learned.trace
         if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
-            warnings.warn(_unsettled(learned.trace), ConvergenceWarning, stacklevel=3)
+            warnings.warn(_unsettled(learned.trace), ConvergenceWarning, stacklevel=4)
         return learned.features
 
     def _choice(self, tight: bool, bags: Bags, evidence: CountEvidence) -> str:
@@ -309,8 +309,9 @@ def _some_rows(bags: Bags, standardize: bool) -> torch.Tensor:
     """Rows as a feature map will see them, at most a thousand, to try it on."""
     rows = bags.X[:: max(1, bags.n_instances // 1000)]
     dense = np.asarray(rows.toarray() if scipy.sparse.issparse(rows) else rows, dtype=np.float64)
-    shift, scale = column_moments(bags.X) if standardize else (0.0, 1.0)
-    return torch.from_numpy((dense - shift) / scale)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers too large to standardise are refused elsewhere
+        shift, scale = column_moments(bags.X) if standardize else (0.0, 1.0)
+        return torch.from_numpy((dense - shift) / scale)
 
 
 def _unsettled(trace: Trace) -> str:

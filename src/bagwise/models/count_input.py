@@ -48,7 +48,7 @@ def read_counts(y: Any, bags: Bags, given: Any, kind: str, confidence: Any, labe
 
 def read_statement(y: Any, bags: Bags, keyed: bool, kind: str, confidence: Any) -> Evidence | None:
     """``y`` as evidence, one statement per bag; None where it holds labels of the user's own classes."""
-    statement = _joined(y, bags)
+    statement = _joined(y, bags, keyed)
     if statement is None and kind == "label":
         return None
     if statement is None:
@@ -67,14 +67,16 @@ def holds_positive(statement: Evidence) -> NDArray[np.float64]:
     return np.select([some, none], [1.0, 0.0], np.nan)
 
 
-def _joined(y: Any, bags: Bags) -> Evidence | None:
+def _joined(y: Any, bags: Bags, keyed: bool) -> Evidence | None:
     """An ``Evidence`` given whole, piece by piece, or as one piece for every bag id."""
     if isinstance(y, Evidence):
         return y
-    parts = y.values() if isinstance(y, Mapping) else y if isinstance(y, list | tuple | np.ndarray) else ()
-    if len(parts) == 0 or not all(isinstance(part, Evidence) for part in parts):
+    several = isinstance(y, list | tuple | Mapping | pd.Series) or (isinstance(y, np.ndarray) and y.ndim == 1)
+    parts = list(y.values() if isinstance(y, Mapping) else y) if several else []
+    if not parts or not all(isinstance(part, Evidence) for part in parts):
         return None
-    return Evidence.concat(bags.align(y) if isinstance(y, Mapping) else y)
+    by_id = isinstance(y, Mapping) or (keyed and isinstance(y, pd.Series))
+    return Evidence.concat(bags.align(y) if by_id else parts)
 
 
 def _numeric(array: NDArray[Any], bags: Bags, kind: str, confidence: Any) -> Evidence:

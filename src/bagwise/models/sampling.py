@@ -127,12 +127,11 @@ class SampledClassifier(BagClassifier):
         )
         monitor = _monitor(features, bags, self.seed_)
         record = self._start(gibbs, evidence, length, (noise, scheme))
-        self._record = record
+        self._record, self.features_ = record, features
+        self.__dict__.pop("posterior_", None)  # of an earlier fit; whatever stops this one, it must not answer for it
         watch = Watch(type(self).__name__, self.verbose, self.callback)
         trace = run_chains(gibbs, record, monitor, length, watch, self.checkpoint)
         if not record.kept:
-            self.features_ = features
-            vars(self).pop("posterior_", None)  # of an earlier fit, which does not go with these features
             raise KeyboardInterrupt(
                 f"fit was interrupted during the burn-in, after {record.done} sweeps: there are no draws yet. "
                 "With warm_start=True the next fit goes on from here."
