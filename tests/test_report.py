@@ -9,7 +9,7 @@ import pytest
 
 from bagwise import BagGP, Bags, MILGPProbit
 from bagwise.datasets import load_digit_bags, make_bags
-from bagwise.evidence_counts import Evidence, count, fraction, label
+from bagwise.evidence import Evidence, count, fraction, label
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
 from bagwise.report import write_report

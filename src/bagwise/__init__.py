@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from bagwise.bags import Bags
-from bagwise.evidence_counts import Evidence, count, fraction, label
+from bagwise.evidence import Evidence, count, fraction, label
 from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
 from bagwise.feature_maps import register_feature_map
 from bagwise.models import load

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import evidence_counts
+from bagwise import evidence
 from bagwise.cli_options import parse_names
 from bagwise.exceptions import BagDataError
 from bagwise.io.bag_data import BagData, is_archive, read_bags
@@ -139,10 +139,10 @@ def truth(model: Any, found: BagData, said: Said | None, data: Path) -> Any:
         return None
     kind = (said or fitted(model, data)).kind
     if kind == "fraction":
-        return evidence_counts.fraction(found.y, ids=found.bags.ids)
+        return evidence.fraction(found.y, ids=found.bags.ids)
     if kind == "count":
         ends = np.asarray(found.y)
         if ends.shape != (len(found.bags), 2):
             raise BagDataError(f"--count: expected two numbers per bag, got an array of shape {ends.shape}.")
-        return evidence_counts.count(ends[:, 0], ends[:, 1], ids=found.bags.ids)
-    return found.y if getattr(model, "evidence", "label") == "label" else evidence_counts.label(found.y)
+        return evidence.count(ends[:, 0], ends[:, 1], ids=found.bags.ids)
+    return found.y if getattr(model, "evidence", "label") == "label" else evidence.label(found.y)

@@ -1,156 +1,135 @@
-"""What each bag says: plain-array y in, numbers and class names out."""
+"""What each bag says about the number of positives in it, and the potentials that follow (theory section 2.1)."""
 
-import numbers
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from scipy.special import betaln, xlog1py, xlogy
 
-from bagwise._validation import shorten
-from bagwise.bags import Bags
-from bagwise.exceptions import BagDataError, BagDataWarning
+from bagwise.bags import ragged_ranges
+from bagwise.exceptions import BagDataError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NONE, LABEL, FRACTION, COUNT = range(4)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Binary bag labels, one column per question asked."""
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One statement per bag: a label, a fraction with its confidence, a range of counts, or nothing.
 
-    values: NDArray[np.float64]  # (B, K) of 0, 1 and NaN (missing: the bag says nothing)
-    classes: NDArray[Any]  # the two class values, the positive one second
-    names: tuple[str, ...] | None  # of the columns, where y came as a table with several
+    Made by ``label``, ``fraction`` and ``count``, joined by ``Evidence.concat``; kinds mix freely. Indexing is by bag,
+    so that scikit-learn's splitters can cut it.
+    """
+
+    kind: Ints
+    first: Floats  # label; fraction; lowest count
+    second: Floats  # unused; confidence; highest count
+
+    def __len__(self) -> int:
+        return len(self.kind)
 
     @property
-    def several(self) -> bool:
-        """Whether y had one column per label."""
-        return self.names is not None
+    def shape(self) -> tuple[int]:
+        """(number of bags,)."""
+        return (len(self),)
+
+    def __getitem__(self, key: Any) -> Self:
+        chosen = np.atleast_1d(np.arange(len(self))[key])
+        return type(self)(self.kind[chosen], self.first[chosen], self.second[chosen])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """One object per bag: what scikit-learn looks at to see that these are not classes to stratify by."""
+        array = np.empty(len(self), dtype=object)
+        for bag in range(len(self)):
+            array[bag] = self[bag]
+        return array
+
+    @classmethod
+    def concat(cls, parts: Iterable["Evidence"]) -> Self:
+        """The statements of several pieces of evidence, one after the other."""
+        joined = list(parts)
+        if not joined:
+            raise BagDataError("Evidence.concat: there is nothing to join.")
+        return cls(*(np.concatenate([getattr(part, name) for part in joined]) for name in ("kind", "first", "second")))
 
 
-def read_labels(y: Any, bags: Bags, *, keyed: bool, may_be_empty: bool = True, alone: bool = True) -> Labels:
-    """Labels of the bags from an array, or (``keyed``: the ids are the user's own) a dict, Series or frame by id.
+def label(y: Any) -> Evidence:
+    """Labels 0 (no positive), 1 (at least one positive) or NaN (nothing known), one per bag."""
+    (values,) = _numbers(y)
+    _refuse(~(np.isnan(values) | (values == 0) | (values == 1)), values, "a label is 0, 1 or NaN (missing)")
+    return Evidence(np.where(np.isnan(values), NONE, LABEL), values, np.full(values.shape, np.nan))
 
-    Without any label a model of bags falls back on its prior, with a warning; where ``may_be_empty`` is false (a plain
-    2-D array, ordinary classification) that is an error, as everywhere in scikit-learn. There is no warning where the
-    labels are not ``alone``, but instances are known besides.
+
+def fraction(m: Any, confidence: Any = 1000.0, *, ids: Sequence[str] | None = None) -> Evidence:
+    """Fractions of positives in [0, 1] (NaN: nothing known) and how surely they are known, one per bag.
+
+    ``ids`` are names of the bags, for error messages.
     """
-    names = tuple(str(name) for name in y.columns) if isinstance(y, pd.DataFrame) else None
-    array = label_array(y, bags, keyed=keyed)
-    if array.ndim == 2 and array.shape[1] > 1:
-        values = _zero_one_columns(array, bags)
-        labels = Labels(values, np.array([0, 1]), names or tuple(f"label_{k}" for k in range(array.shape[1])))
-    else:
-        labels = _one_column(column_or_1d(array, warn=array.ndim == 2))
-    if not may_be_empty and np.isnan(labels.values).all():
-        raise BagDataError("Input y contains NaN only: there is no label to learn from.")
-    if alone:
-        _warn_if_one_sided(labels)
-    return labels
+    values, trust = _numbers(m, confidence)
+    missing = np.isnan(values)
+    _refuse((values < 0) | (values > 1), values, "a fraction lies in [0, 1], or is NaN (missing)", ids)
+    _refuse(~missing & ~(np.isfinite(trust) & (trust > 0)), trust, "a confidence is a positive number", ids)
+    return Evidence(np.where(missing, NONE, FRACTION), values, trust)
 
 
-def label_array(y: Any, bags: Bags, *, keyed: bool) -> NDArray[Any]:
-    """y as an array (B,) or (B, K) in the order of the bags, as ``read_labels`` takes it."""
-    if y is None:
-        raise BagDataError("requires y to be passed, but the target y is None: give one label per bag.")
-    if isinstance(y, Mapping) or (keyed and isinstance(y, pd.Series | pd.DataFrame)):
-        return bags.align(y)
+def count(lo: Any, hi: Any, *, ids: Sequence[str] | None = None) -> Evidence:
+    """Lowest and highest possible number of positives (NaN in either: nothing known), one pair per bag.
+
+    ``ids`` are names of the bags, for error messages.
+    """
+    low, high = _numbers(lo, hi)
+    missing = np.isnan(low) | np.isnan(high)
+    for values in (low, high):
+        whole = np.isfinite(values) & (np.floor(values) == values) & (values >= 0)
+        _refuse(~missing & ~whole, values, "a count is a whole number of at least 0", ids)
+    _refuse(~missing & (low > high), low, "the lowest number of positives must not exceed the highest", ids)
+    return Evidence(np.where(missing, NONE, COUNT), low, high)
+
+
+def _numbers(*given: Any) -> list[Floats]:
+    """Vectors of one length from numbers (missing ones NaN), each one for all bags or one per bag."""
     try:
-        array = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
-    except ValueError as error:
-        raise BagDataError(f"y: expected one label per bag, or K labels for every bag ({error}).") from None
-    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
-        raise BagDataError(f"y: expected one label per bag, shape (B,) or (B, K), got shape {array.shape}.")
-    if array.shape[0] != len(bags):
-        raise BagDataError(
-            f"y has {array.shape[0]} entries, but there are {len(bags)} bags; give one label per bag "
-            "in the order of bags.ids (NaN where it is missing)."
-        )
-    return array
-
-
-def _one_column(array: NDArray[Any]) -> Labels:
-    missing = pd.isna(array)
-    seen = _plain(array[~missing])
-    if seen.dtype.kind == "f" and np.isinf(seen).any():
-        raise BagDataError("Input y contains infinity or a value too large for dtype('float64').")
-    if len(seen):
-        _check_classes(seen)
-    classes = _two_classes(np.unique(seen))
-    values = np.full(len(array), np.nan)
-    values[~missing] = seen == classes[1]
-    return Labels(values[:, None], classes, None)
-
-
-def _plain(seen: NDArray[Any]) -> NDArray[Any]:
-    """Objects that are all numbers, or all text, as an ordinary array."""
-    alike = all(isinstance(value, numbers.Number) for value in seen) or all(isinstance(value, str) for value in seen)
-    return np.array(seen.tolist()) if seen.dtype.kind == "O" and alike and len(seen) else seen
-
-
-def _check_classes(seen: NDArray[Any]) -> None:
-    try:
-        check_classification_targets(seen)
-    except (ValueError, TypeError) as error:
-        raise BagDataError(
-            f"y: {error} Expected two class values (numbers or text, not both), one label per bag; found "
-            f"{shorten(list(dict.fromkeys(map(str, seen))))}."
-        ) from None
-
-
-def _two_classes(found: NDArray[Any]) -> NDArray[Any]:
-    if len(found) > 2:
-        raise BagDataError(
-            "Only binary classification is supported. The type of the target is multiclass: "
-            f"{len(found)} classes {shorten(found)} in one column. For several labels per bag give y as a (B, K) array "
-            "of 0/1; for one class out of many (or a set of candidates) use MIPLGP."
-        )
-    if len(found) == 2:
-        return found
-    if len(found) == 0:
-        return np.array([0, 1])
-    for coding in (np.array([False, True]), np.array([0, 1]), np.array([-1, 1])):
-        if found[0] in coding and (found.dtype.kind == "b") == (coding.dtype.kind == "b"):
-            return coding.astype(found.dtype)
-    raise BagDataError(
-        f"y holds the single class {found[0]!r}, and nothing says whether it is the positive one; "
-        "code the labels as 0 (negative) and 1 (positive)."
-    )
-
-
-def _zero_one_columns(array: NDArray[Any], bags: Bags) -> NDArray[np.float64]:
-    missing = pd.isna(array)
-    try:
-        values = np.where(missing, np.nan, array).astype(np.float64)
+        plain = [np.asarray(values.detach().cpu() if hasattr(values, "detach") else values) for values in given]
+        arrays = [np.where(pd.isna(values), np.nan, values).astype(np.float64) for values in plain]
     except (TypeError, ValueError):
-        raise BagDataError("y with several columns must hold 0, 1 or NaN (missing) only; found text.") from None
-    wrong = ~(missing | (values == 0) | (values == 1))
+        raise BagDataError("evidence: expected numbers, one per bag (NaN where nothing is known).") from None
+    shapes = {array.shape for array in arrays if array.ndim > 0} or {(1,)}
+    shape = min(shapes)
+    if len(shapes) > 1 or len(shape) > 1:
+        found = " and ".join(map(str, sorted(shapes)))
+        raise BagDataError(f"evidence: expected one number per bag, got arrays of shape {found}.")
+    return [np.broadcast_to(array, shape).copy() for array in arrays]
+
+
+def _refuse(wrong: NDArray[np.bool_], values: Floats, rule: str, ids: Sequence[str] | None = None) -> None:
     if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise BagDataError(
-            f"y with several columns must hold 0, 1 or NaN (missing) only; bag {bags.ids[row]!r}, column {column} "
-            f"holds {array[row, column]!r}. Unknown label type: one class out of many in one column is for MIPLGP."
+        place = int(np.flatnonzero(wrong)[0])
+        where = f"entry {place}" if ids is None else f"bag {ids[place]!r}"
+        raise BagDataError(f"{where}: found {values[place]:g}; {rule}.")
+
+
+def log_potentials(evidence: Evidence, sizes: Ints, label_noise: float = 0.0) -> Floats:
+    """log ψ_b(k) for k = 0 … n_b, bag after bag: the potentials of section 2.1 as one flat table.
+
+    ``label_noise`` ε is the probability that a label is wrong: ψ = 1 − ε where it fits the count, ε where it does not.
+    The normaliser of the Beta potential depends on k and stays.
+    """
+    k = ragged_ranges(np.zeros(len(sizes), dtype=np.int64), sizes + 1).astype(np.float64)
+    n, kind, first, second = (
+        np.repeat(values, sizes + 1) for values in (sizes, evidence.kind, evidence.first, evidence.second)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fits = np.log(np.where((k >= 1) == (first == 1), 1.0 - label_noise, label_noise))
+        inside = np.log(((k >= first) & (k <= second)).astype(np.float64))
+        share = k / n
+        beta = (
+            xlogy(second * share, first)
+            + xlog1py(second * (1 - share), -first)
+            - betaln(second * share + 1, second * (1 - share) + 1)
         )
-    return values
-
-
-def _warn_if_one_sided(labels: Labels) -> None:
-    for column, values in enumerate(labels.values.T):
-        seen = np.unique(values[~np.isnan(values)])
-        name = f" of {labels.names[column]!r}" if labels.names is not None else ""
-        if len(seen) == 0:
-            warnings.warn(
-                f"every bag label{name} is missing: the model can only answer with its prior.",
-                BagDataWarning,
-                stacklevel=5,
-            )
-        elif len(seen) == 1:
-            warnings.warn(
-                f"only one class, {labels.classes[int(seen[0])]}, is among the bag labels{name}: the model cannot "
-                "learn to tell it from the other.",
-                BagDataWarning,
-                stacklevel=5,
-            )
+    return np.select([kind == LABEL, kind == FRACTION, kind == COUNT], [fits, beta, inside], 0.0)

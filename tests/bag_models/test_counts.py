@@ -10,7 +10,7 @@ from tests.problems import enumerate_signs, segments_of
 
 from bagwise.bag_models.counts import CountEvidence, label_terms, possible_counts
 from bagwise.bags import ragged_ranges
-from bagwise.evidence_counts import Evidence, count, fraction, label, log_potentials
+from bagwise.evidence import Evidence, count, fraction, label, log_potentials
 
 CPU = torch.device("cpu")
 NAN = np.nan

@@ -5,7 +5,7 @@ import pytest
 from tests.problems import random_bags
 
 from bagwise import BagDataWarning, BagGP, Bags, MILGPProbit
-from bagwise.evidence_counts import Evidence, count, fraction, label
+from bagwise.evidence import Evidence, count, fraction, label
 
 NAN = np.nan
 

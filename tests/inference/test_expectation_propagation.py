@@ -10,7 +10,7 @@ from tests.problems import segments_of
 
 import bagwise.inference.expectation_propagation as module
 from bagwise.bag_models.counts import CountEvidence
-from bagwise.evidence_counts import count, fraction, log_potentials
+from bagwise.evidence import count, fraction, log_potentials
 from bagwise.exceptions import NumericalError
 from bagwise.features import Design
 from bagwise.inference.chunks import Chunk, InMemory

@@ -11,7 +11,7 @@ from tests.problems import features_of, random_bags, segments_of
 
 from bagwise import BagGP, Bags
 from bagwise.bags import ragged_ranges
-from bagwise.evidence_counts import Evidence, count, fraction, label, log_potentials
+from bagwise.evidence import Evidence, count, fraction, label, log_potentials
 from bagwise.features import Design
 from bagwise.inference.moment_evidence import MomentEvidence, _moments
 from bagwise.models.count_input import read_counts

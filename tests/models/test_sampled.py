@@ -10,7 +10,7 @@ import bagwise
 from bagwise import BagDataError, BagGP, Bags, ConvergenceWarning, MILGPProbit, features
 from bagwise.active import suggest
 from bagwise.datasets import make_bags
-from bagwise.evidence_counts import count
+from bagwise.evidence import count
 from bagwise.exceptions import ModelFileError
 from bagwise.inference import sampling
 from bagwise.plots import TraceDisplay

@@ -14,10 +14,10 @@ from bagwise import _validation as check
 from bagwise import predict
 from bagwise._files import PathLike
 from bagwise.bags import Bags, as_bags
-from bagwise.evidence import Labels, label_array, read_labels
 from bagwise.exceptions import BagDataError
 from bagwise.features import Features, make_features
 from bagwise.inference.loop import Trace
+from bagwise.labels import Labels, label_array, read_labels
 from bagwise.models.state import pack, unpack
 from bagwise.persistence import write_model
 from bagwise.posterior import Posterior

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bagwise.bag_models.counts import CountEvidence, possible_counts, possible_entries
 from bagwise.bags import Bags
-from bagwise.evidence import label_array, read_labels
-from bagwise.evidence_counts import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
+from bagwise.evidence import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
 from bagwise.exceptions import BagDataError, BagDataWarning
+from bagwise.labels import label_array, read_labels
 
 
 class CountInput(NamedTuple):

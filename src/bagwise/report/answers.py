@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
-from bagwise.evidence_counts import COUNT, FRACTION, Evidence
+from bagwise.evidence import COUNT, FRACTION, Evidence
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import instance_truth, positive_proba, truth_of
 from bagwise.models.count_input import holds_positive, read_statement

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.evidence_counts import COUNT, FRACTION, LABEL
+from bagwise.evidence import COUNT, FRACTION, LABEL
 from bagwise.plots import as_images
 from bagwise.predict_counts import FractionSummary
 from bagwise.report.answers import Answers

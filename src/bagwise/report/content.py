@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise import kernels
-from bagwise.evidence_counts import COUNT, FRACTION
+from bagwise.evidence import COUNT, FRACTION
 from bagwise.inference.diagnostics import LARGEST_R_HAT, SMALLEST_ESS
 from bagwise.metrics import MEAN_ROW, bag_report, count_report, fraction_report, instance_report
 from bagwise.report.answers import Answers
