@@ -142,6 +142,7 @@ def test_scorers_that_ask_for_probabilities(bags, y, model):
 def test_several_labels(bags, y, model):
     both = np.column_stack([y, 1 - y, y])
     assert cross_val_score(model, bags, both, cv=KFold(3)).shape == (3,)
+    assert cross_val_predict(model, bags, both, cv=KFold(3), method="predict_proba").shape == both.shape
     found = cross_val_predict(model, bags, both, cv=KFold(3))
     assert found.shape == both.shape
     np.testing.assert_array_equal(found[:, 0], found[:, 2])

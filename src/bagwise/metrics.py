@@ -187,15 +187,15 @@ def _mean_of(rows: list[dict[str, float]]) -> dict[str, float]:
 def positive_proba(proba: Any, classes: Any) -> Floats:
     """Probabilities of the positive class: (n,) for one label, (n, K) for K; ``classes`` is ``model.classes_``."""
     table = np.asarray(proba, dtype=np.float64)
-    return table if isinstance(classes, list) else table[:, 1]
+    return table if np.ndim(classes) == 2 else table[:, 1]
 
 
 def truth_of(y: Any, classes: Any) -> Floats:
     """Labels in a model's own class values as 1 for the second (positive), 0 for the first, NaN where missing.
 
-    ``classes`` is ``model.classes_``: an array of two values, or a list of them, one per column of ``y``.
+    ``classes`` is ``model.classes_``: two values, or one such pair per column of ``y``, (K, 2).
     """
-    if not isinstance(classes, list):
+    if np.ndim(classes) != 2:
         return _truth_column(np.ravel(y) if np.shape(y)[1:] == (1,) else np.asarray(y), classes)
     table = np.asarray(y)
     if table.shape[1:] != (len(classes),):
@@ -213,12 +213,12 @@ def instance_truth(instance_y: Any, classes: Any) -> Floats:
     class number per instance (0 … K-1, and K for none of them).
     """
     values = np.asarray(instance_y)
-    if isinstance(classes, list) and values.ndim == 1:
+    if np.ndim(classes) == 2 and values.ndim == 1:
         return _one_column_per_class(values, len(classes))
     try:
         return truth_of(values, classes)
     except BagDataError:
-        return truth_of(values, [np.array([0, 1])] * len(classes) if isinstance(classes, list) else np.array([0, 1]))
+        return truth_of(values, np.tile([0, 1], (len(classes), 1)) if np.ndim(classes) == 2 else np.array([0, 1]))
 
 
 def _truth_column(y: NDArray[Any], classes: Any) -> Floats:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from tests.problems import random_bags
 
 from bagwise import BagDataWarning, BagGP, Bags, MILGPProbit
@@ -199,3 +200,17 @@ def test_with_few_inducing_inputs_integrating_f_first_gives_a_better_bound(bags,
     ours = BagGP(learn=False, inference="vi", **common).fit(bags, y)
     theirs = MILGPProbit(max_iter=None, **common).fit(bags, y)
     assert ours.log_evidence_ > theirs.log_evidence_ + 0.1
+
+
+def test_with_few_inducing_inputs_the_bound_is_the_one_with_f_integrated_out(bags, y):
+    """(1.8), assembled by hand: φ/s in place of φ, s² = 1 + κ, and no further penalty for κ."""
+    model = BagGP(learn=False, inference="vi", n_inducing=4, tol=1e-9, random_state=0).fit(bags, y)
+    phi, kappa = model.features_.transform(bags)
+    assert kappa.max() > 0.1
+    rows, mean = phi / np.sqrt(1 + kappa)[:, None], model.posterior_.mean[:, 0].numpy()
+    precision = np.eye(phi.shape[1]) + rows.T @ rows
+    all_negative = np.add.reduceat(norm.logcdf(-rows @ mean), bags.offsets[:-1])
+    log_z = np.where(y == 1, np.log(-np.expm1(all_negative)), all_negative)
+    bound = log_z.sum() - 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * mean @ mean
+    assert model.log_evidence_ == pytest.approx(bound, abs=1e-9)
+    np.testing.assert_allclose(model.posterior_.factors[0] @ model.posterior_.factors[0].T, precision, atol=1e-9)

@@ -34,7 +34,7 @@ def bag_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFram
     fraction_low, fraction_high.
     """
     probability = positive_proba(model.predict_proba(bags), model.classes_)
-    classes = model.classes_[0] if isinstance(model.classes_, list) else model.classes_
+    classes = model.classes_[0] if np.ndim(model.classes_) == 2 else model.classes_
     columns = {"probability": probability, "prediction": np.where(probability > 0.5, classes[1], classes[0])}
     if hasattr(model, "predict_fraction"):
         columns |= dict(zip(("fraction", "fraction_low", "fraction_high"), model.predict_fraction(bags), strict=True))

@@ -137,7 +137,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
 
     def _remember(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
         self.label_names_ = names
-        self.classes_ = classes if names is None else [classes] * len(names)
+        self.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
         self.columns_: dict[str, Any] = {}
 
     def _make_features(self, bags: Bags, kernel: Any = None) -> Features:

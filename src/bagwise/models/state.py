@@ -219,7 +219,7 @@ def _pack_fitted(model: Any) -> dict[str, Any]:
 def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
     classes, names = np.array(fitted["classes"]), fitted["label_names"]
     model.label_names_ = None if names is None else tuple(names)
-    model.classes_ = classes if names is None else [classes] * len(names)
+    model.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
     evidence = fitted["log_evidence"]
     model.log_evidence_ = evidence if names is None or evidence is None else np.array(evidence)
     model.n_features_in_ = int(fitted["n_features"])

@@ -54,7 +54,7 @@ def collect(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
     return Answers(
         bags=bags,
         labels=label_names(model),
-        several=isinstance(classes, list),
+        several=np.ndim(classes) == 2,
         bag_probability=_columns(positive_proba(model.predict_proba(bags), classes)),
         bag_truth=None if truth is None else _columns(truth),
         instance_probability=_columns(positive_proba(model.predict_instance_proba(bags), classes)),
@@ -68,7 +68,7 @@ def collect(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
 
 def _statement(model: Any, bags: Bags, y: Any) -> Evidence | None:
     stated = read_statement(y, bags, True, getattr(model, "evidence", "label"), 1.0)
-    if stated is not None and isinstance(model.classes_, list):
+    if stated is not None and np.ndim(model.classes_) == 2:
         raise BagDataError(
             f"the model has {len(model.classes_)} label columns; compare it with labels, one per column."
         )

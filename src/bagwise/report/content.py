@@ -252,8 +252,8 @@ def _mixing_rows(model: Any) -> Iterator[tuple[str, str]]:
 
 
 def _classes(classes: Any) -> str:
-    pair = np.asarray(classes[0] if isinstance(classes, list) else classes).tolist()
-    return f"{pair[0]}, {pair[1]}" + (f" in each of {len(classes)} columns" if isinstance(classes, list) else "")
+    pair = np.asarray(classes[0] if np.ndim(classes) == 2 else classes).tolist()
+    return f"{pair[0]}, {pair[1]}" + (f" in each of {len(classes)} columns" if np.ndim(classes) == 2 else "")
 
 
 def _short(value: Any, limit: int = 80) -> str:
