@@ -89,7 +89,7 @@ def main(arguments=()):
     parser.add_argument("folder", nargs="?", default=DATA)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--sets", default="musk1,tiger,elephant,fox")
-    parser.add_argument("--inducing", default="100")
+    parser.add_argument("--inducing", default="200")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--ard", action="store_true")
     parser.add_argument("--kernel", default="rbf")

@@ -95,7 +95,7 @@ class BagGP(SampledClassifier):
         ard: bool = False,
         n_restarts: int = 1,
         feature_map: Any = None,
-        n_inducing: int | None = 100,
+        n_inducing: int | None = 200,
         n_chains: int = 4,
         n_samples: int = 1000,
         n_burn_in: int = 500,
