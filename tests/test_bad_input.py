@@ -342,8 +342,8 @@ def saved(bags, y, tmp_path):
 def rewrite(path, change):
     """Change a model file in place: ``change(description, tensors)`` edits both."""
     with safetensors.safe_open(str(path), framework="pt") as file:
-        description = json.loads(file.metadata()["bagwise"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        description, names = json.loads(file.metadata()["bagwise"]), file.keys()
+        tensors = {name: file.get_tensor(name) for name in names}
     change(description, tensors)
     safetensors.torch.save_file(tensors, path, metadata={"bagwise": json.dumps(description)})
 

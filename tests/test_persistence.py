@@ -231,3 +231,9 @@ def test_bags_files_hold_no_objects(tmp_path):
     Bags(np.zeros((2, 1)), ["a", "b"], feature_names=["x"]).save(tmp_path / "bags.npz")
     with np.load(tmp_path / "bags.npz", allow_pickle=False) as archive:
         assert all(archive[name].dtype.kind != "O" for name in archive.files)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path, bags):
+    model = MILGPProbit(random_state=0).fit(bags, np.arange(len(bags)) % 2)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere; create it first"):
+        model.save(tmp_path / "nowhere" / "model.safetensors")

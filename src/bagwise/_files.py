@@ -14,6 +14,8 @@ PathLike = str | os.PathLike[str]
 def whole_file(path: PathLike) -> Iterator[Path]:
     """Yield a temporary name beside ``path``; rename it to ``path`` only if the body succeeds."""
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}; create it first.")
     handle, name = tempfile.mkstemp(dir=target.parent or Path(), prefix=f".{target.name}.")
     os.close(handle)
     temporary = Path(name)
