@@ -1,0 +1,73 @@
+"""A bag is judged by the soft maximum of its latent values (theory section 6.1).
+
+    a_b = (1/β) log Σ_i exp(β F_i)        ("sum"; "mean": log of the mean instead)
+    P_i = ∂a_b/∂F_i = exp(β F_i) / Σ exp(β F)
+    ∂²a_b/∂F² = β (diag P − P Pᵀ)
+
+With the loss ℓ(a) = −log P(label | a) of a link, the Hessian of a bag's loss in its F is
+H_b = ℓ' β (diag P − P Pᵀ) + ℓ'' P Pᵀ: not positive definite where ℓ' < 0 (positive bags).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bagwise.links import Link
+from bagwise.pooling import Pooling
+from bagwise.special import Segments
+
+
+def signs(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """±1 for every bag, and 1 where it has a label, 0 where not (its sign is then +1 and means nothing)."""
+    seen = ~torch.isnan(labels)
+    return torch.where(seen, 2.0 * labels - 1.0, torch.ones_like(labels)), seen.to(labels.dtype)
+
+
+@dataclass(frozen=True)
+class BagLosses:
+    """ℓ, ℓ' and ℓ'' of bag scores a; a bag without a label (NaN) gives zeros."""
+
+    labels: Tensor  # (b,)
+    link: Link
+
+    def value(self, a: Tensor) -> Tensor:
+        """Σ_b ℓ(a_b)."""
+        sign, seen = signs(self.labels)
+        return -(seen * self.link.log_probability(sign * a)).sum()
+
+    def slope(self, a: Tensor) -> Tensor:
+        """ℓ'."""
+        sign, seen = signs(self.labels)
+        return -seen * sign * self.link.slope(sign * a)
+
+    def bend(self, a: Tensor) -> Tensor:
+        """ℓ''."""
+        sign, seen = signs(self.labels)
+        return seen * self.link.bend(sign * a)
+
+
+@dataclass(frozen=True)
+class SoftMaxLoss:
+    """The loss of the latent values of whole bags, F (n,)."""
+
+    losses: BagLosses
+    segments: Segments
+    pooling: Pooling
+
+    def value(self, F: Tensor) -> Tensor:
+        """Σ_b ℓ(a_b(F))."""
+        return self.losses.value(self.pooling.score(F, self.segments))
+
+    def slope(self, F: Tensor) -> Tensor:
+        """∂/∂F: ℓ' P, (n,)."""
+        slope = self.losses.slope(self.pooling.score(F, self.segments))
+        return self.segments.spread(slope) * self.pooling.weights(F, self.segments)
+
+    def curvature(self, phi: Tensor, F: Tensor) -> Tensor:
+        """Φᵀ H Φ = Φᵀ diag(β ℓ' P) Φ + Tᵀ diag(ℓ'' − β ℓ') T with T_b = Σ P_i φ_i: (6.2)."""
+        a, P = self.pooling.score(F, self.segments), self.pooling.weights(F, self.segments)
+        tilt = self.pooling.sharpness * self.losses.slope(a)
+        pooled = self.segments.sum(P[:, None] * phi)
+        inner = phi.T @ ((self.segments.spread(tilt) * P)[:, None] * phi)
+        return inner + pooled.T @ ((self.losses.bend(a) - tilt)[:, None] * pooled)

@@ -1,0 +1,331 @@
+"""GPMIL of Kim & De la Torre: a Gaussian process whose largest value in a bag decides about the bag."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bagwise import _validation as check
+from bagwise import kernels, predict_pooled
+from bagwise.bag_models.soft_max import BagLosses
+from bagwise.bags import Bags
+from bagwise.exceptions import BagDataWarning, ConvergenceWarning
+from bagwise.features import Design, Features, assemble
+from bagwise.inference.annealing import LAST_ROUNDS, Schedule, anneal
+from bagwise.inference.evidence_search import unsettled
+from bagwise.inference.laplace import Limits
+from bagwise.inference.laplace_fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
+from bagwise.inference.laplace_learning import SearchSettings, learn_soft_max, learn_witness
+from bagwise.inference.learning import learning_subset
+from bagwise.inference.loop import Callback, Trace, Watch
+from bagwise.inference.pooled_rows import RowsAt, SparseLinearRows, rows_of
+from bagwise.kernel_parameters import VARIANCE_CENTRE
+from bagwise.links import LINKS
+from bagwise.models.base import BagClassifier, ModelCard, check_iterations
+from bagwise.models.known_as_bags import with_known_as_bags
+from bagwise.pooling import POOLINGS, Pooling
+
+APPROXIMATIONS = ("witness", "softmax")
+WITNESSES = ("soft", "hard")
+_EXACT = {"witness": 1500, "softmax": 800}  # instances up to which each is its own inducing input
+_INDUCING = 300  # inducing inputs where there are more
+_LEARNING_ROWS = 20_000
+_LEFT_OVER = 0.05  # share of the kernel's variance that the inducing inputs may fail to represent
+_NEWTON_STEPS = 200
+_TOLERANCE = {"witness": 1e-2, "softmax": 1e-8}
+
+
+class GPMIL(BagClassifier):
+    """Gaussian process whose largest latent value in a bag decides about the bag; its kernel can choose features.
+
+    Parameters
+    ----------
+    approximation : of the maximum: "witness" (deterministic annealing towards one instance per bag) or "softmax"
+    pooling, sharpness : of the soft maximum (1/β) log Σ exp(βF): "sum" and β = 1 as published; "mean" takes the mean
+        instead, so that large bags are not positive by their size alone; a larger β comes closer to the maximum
+    link : from the score of a bag to its probability, "logistic" or "probit"
+    learn : learn the kernel's parameters by the Laplace evidence; False keeps everything as given
+    ard : one lengthscale per feature; ``relevance_`` then says which features matter
+    n_inducing : number of inducing inputs; None takes every distinct instance of small data (1,500 instances, with
+        "softmax" 800) and 300 inducing inputs of larger. Sparse rows under a linear kernel need none with "witness":
+        they stay sparse and the model is exact
+    n_restarts : searches for the kernel, the first from its given values, others from draws of the priors
+    witnesses : "soft", or "hard" for a last fit in which one instance carries all the weight of its bag
+    n_stages : temperatures of the annealing, λ = 0.1, 1, 10 …
+    n_starts : starts of the search for the soft-max mode: zero, the witness solution, then draws of the prior
+    max_iter : None for 200 Newton steps, or 200 rounds at the last temperature
+    tol : None for a largest entry of the gradient of 1e-8 (soft-max), or a largest change of a witness weight of 0.01
+    bias, kernel, lengthscale, inducing, standardize, jitter, device, dtype, random_state, verbose, callback : as in
+        ``BagGP``
+
+    Individually known instances (``bags.with_known``) take part as bags of one.
+
+    Attributes
+    ----------
+    witness_ : row (of ``bags.X``) of the instance that carries each training bag, (B,) or (B, K)
+    kernel_, relevance_ : the kernel, learned or given; shares of the features in the squared inverse lengthscales
+    log_evidence_ : Laplace's log evidence, of the witness model at its final weights
+    learning_trace_ : the best log evidence plus log prior after every evaluation of the search
+    features_, posterior_, trace_, n_iter_, classes_ … : as in ``BagGP``
+    """
+
+    own_attributes = ("witness_rows_",)
+    traces = ("trace_", "learning_trace_")
+    card = ModelCard(
+        "gpmil", ("label", "known"), "Kim & De la Torre, Multiple Instance Learning via Gaussian Processes"
+    )
+
+    def __init__(
+        self,
+        approximation: str = "witness",
+        pooling: str = "sum",
+        sharpness: float = 1.0,
+        link: str = "logistic",
+        learn: bool = True,
+        ard: bool = False,
+        n_inducing: int | None = None,
+        n_restarts: int = 3,
+        *,
+        witnesses: str = "soft",
+        n_stages: int = 3,
+        n_starts: int = 3,
+        bias: float = 5.0,
+        kernel: Any = "rbf",
+        lengthscale: float | None = None,
+        inducing: Any = "kmeans++",
+        standardize: bool = True,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        jitter: float | None = None,
+        device: str = "cpu",
+        dtype: str = "float64",
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.approximation = approximation
+        self.pooling = pooling
+        self.sharpness = sharpness
+        self.link = link
+        self.learn = learn
+        self.ard = ard
+        self.n_inducing = n_inducing
+        self.n_restarts = n_restarts
+        self.witnesses = witnesses
+        self.n_stages = n_stages
+        self.n_starts = n_starts
+        self.bias = bias
+        self.kernel = kernel
+        self.lengthscale = lengthscale
+        self.inducing = inducing
+        self.standardize = standardize
+        self.max_iter = max_iter
+        self.tol = tol
+        self.jitter = jitter
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, bags: Any, y: Any) -> Self:
+        """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once."""
+        self._check_settings()
+        given, labels = self._read(bags, y)
+        checked, values = with_known_as_bags(given, labels)
+        features = self._first_features(checked)
+        link = LINKS[self.link]
+        columns = [BagLosses(torch.as_tensor(column, device=features.device), link) for column in values.T]
+        kernel = self._learned_kernel(features, checked, columns)
+        features, fits = self._fitted(_with(features, kernel=kernel), checked, columns)
+        self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
+        evidence = torch.stack([fit.log_evidence for fit in fits])
+        self._finish(features, joint_posterior(fits, link), _one_after_the_other([fit.trace for fit in fits]), evidence)
+        if self.learning_trace_ is not None and self.learning_trace_.interrupted:
+            raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
+        return self
+
+    def predict_proba(self, bags: Any) -> NDArray[np.float64]:
+        """P(the bag is positive), averaged over the posterior: (B, 2) in the order of ``classes_``, or (B, K)."""
+        checked = self._check_bags(bags)
+        return self._columns(self._bag_probability(checked))
+
+    def predict_witness(self, bags: Any) -> NDArray[np.int64]:
+        """Row (of ``bags.X``) of the instance with the highest latent mean in each bag: (B,), or (B, K)."""
+        checked = self._check_bags(bags)
+        means = self.predict_latent(checked)[0].reshape(checked.n_instances, -1)
+        rows = np.column_stack([_largest(mean, checked) for mean in means.T])
+        return rows if self._several() else rows[:, 0]
+
+    @property
+    def witness_(self) -> NDArray[np.int64]:
+        """Row (of the training ``bags.X``) of the instance that carries each bag: (B,), or (B, K)."""
+        rows = np.array(self.witness_rows_, dtype=np.int64).T
+        return rows if self._several() else rows[:, 0]
+
+    @property
+    def kernel_(self) -> Any:
+        """The gpytorch kernel, in units of standardised features."""
+        return self.features_.kernel
+
+    @property
+    def relevance_(self) -> NDArray[np.float64] | None:
+        """Share of every feature in the squared inverse lengthscales; None for kernels without."""
+        return kernels.relevance(self.features_.kernel, self.n_features_in_)
+
+    # ------------------------------------------------------------ steps of fit
+
+    def _check_settings(self) -> None:
+        check.check_option("approximation", self.approximation, APPROXIMATIONS)
+        check.check_option("pooling", self.pooling, POOLINGS)
+        check.check_positive("sharpness", self.sharpness)
+        check.check_option("link", self.link, tuple(LINKS))
+        check.check_option("witnesses", self.witnesses, WITNESSES)
+        for name in ("learn", "ard"):
+            check.check_flag(name, getattr(self, name))
+        for name in ("n_restarts", "n_stages", "n_starts"):
+            check.check_count(name, getattr(self, name))
+        check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
+
+    def _first_features(self, bags: Bags) -> Features:
+        kernel = self._start_kernel(bags)
+        if self.approximation == "witness" and scipy.sparse.issparse(bags.X) and kernels.is_linear(kernel):
+            return self._make_features(bags, kernel, inducing=_bag_means(bags))
+        return self._make_features(bags, kernel, n_inducing=self._wanted(bags))
+
+    def _start_kernel(self, bags: Bags) -> Any:
+        if not self.learn and not self.ard:
+            return self.kernel
+        variance = VARIANCE_CENTRE if self.learn else 1.0
+        return kernels.trainable_kernel(self.kernel, bags.n_features, self.lengthscale, variance, self.ard)
+
+    def _wanted(self, bags: Bags) -> int:
+        if self.n_inducing is not None:
+            return check.check_count("n_inducing", self.n_inducing)
+        return bags.n_instances if bags.n_instances <= _EXACT[self.approximation] else _INDUCING
+
+    def _rows(self, features: Features, bags: Bags) -> RowsAt:
+        exact = isinstance(self.inducing, str) and features.n_inducing <= bags.n_instances <= self._wanted(bags)
+        return rows_of(features, bags, exact=exact)
+
+    def _learned_kernel(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> Any:
+        self.learning_trace_ = None
+        speaks = ~np.isnan(np.column_stack([column.labels.cpu().numpy() for column in columns])).all(axis=1)
+        if not self.learn or not speaks.any():
+            return features.kernel
+        random = np.random.RandomState(self.seed_)
+        how = SearchSettings(self.n_restarts, random, Watch("learning the kernel", self.verbose))
+        chosen = learning_subset(bags, speaks, _LEARNING_ROWS, random)
+        some, heard = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
+        if self.approximation == "witness":
+            learned = learn_witness(features, self._rows(features, some), heard, self._schedule, how)
+        else:
+            learned = learn_soft_max(features, some, heard, self._pooling, how)
+        self.learning_trace_ = learned.trace
+        if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
+            warnings.warn(unsettled(learned.trace), ConvergenceWarning, stacklevel=3)
+        return learned.kernel
+
+    def _fitted(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> tuple[Features, list[ColumnFit]]:
+        with torch.no_grad():
+            rows = self._rows(features, bags)(features.kernel)
+        if self.approximation == "softmax":
+            self._warn_if_too_few(features, bags)
+            starts = Starts(self.n_starts, rows, self._schedule, np.random.RandomState(self.seed_))
+            return features, fit_soft_max(features, bags, columns, self._pooling, starts, self._limits(_NEWTON_STEPS))
+        annealed = [anneal(rows, losses, self._schedule, self._limits(LAST_ROUNDS)) for losses in columns]
+        if isinstance(rows, SparseLinearRows):
+            features = _with(features, inducing=torch.cat([rows.means(each.weights) for each in annealed]))
+        else:
+            self._warn_if_too_few(features, bags)
+        return features, fit_witness(features, bags, columns, annealed)
+
+    @property
+    def _schedule(self) -> Schedule:
+        return Schedule(self.n_stages, self.witnesses == "hard")
+
+    @property
+    def _sharpness(self) -> float | None:
+        """λ of the witness weights of new bags; None: all weight on one instance."""
+        return None if self.witnesses == "hard" else self._schedule.final_sharpness
+
+    @property
+    def _pooling(self) -> Pooling:
+        return Pooling(self.pooling, float(self.sharpness))
+
+    def _limits(self, most: int) -> Limits:
+        return Limits(
+            most if self.max_iter is None else self.max_iter,
+            _TOLERANCE[self.approximation] if self.tol is None else self.tol,
+            Watch(type(self).__name__, self.verbose, self.callback),
+        )
+
+    def _warn_if_too_few(self, features: Features, bags: Bags) -> None:
+        left = _share_left_over(features, bags)
+        if left > _LEFT_OVER:
+            warnings.warn(
+                f"{features.n_inducing} inducing inputs leave {left:.0%} of the kernel's variance unrepresented (at "
+                f"most {_LEFT_OVER:.0%} is sound): the evidence may favour kernels that they cannot carry. Use a "
+                "larger n_inducing.",
+                BagDataWarning,
+                stacklevel=4,
+            )
+
+    def _bag_probability(self, bags: Bags) -> NDArray[np.float64]:
+        if self.approximation == "softmax":
+            return predict_pooled.soft_max_probability(self.features_, self.posterior_, bags, self.seed_, self._pooling)
+        return predict_pooled.witness_probability(self.features_, self.posterior_, bags, self._sharpness)
+
+    def _log_negative(self, design: Design, draws: Tensor) -> list[Tensor]:
+        if self.approximation == "softmax":
+            return predict_pooled.soft_max_log_negative(design, self.posterior_, draws, self._pooling)
+        return predict_pooled.witness_log_negative(design, self.posterior_, draws, self._sharpness)
+
+
+def _with(features: Features, *, kernel: Any = None, inducing: Tensor | None = None) -> Features:
+    """The same features with another kernel or other inducing inputs."""
+    return assemble(
+        features.kernel if kernel is None else kernel,
+        features.inducing if inducing is None else inducing.to(features.dtype),
+        features.shift,
+        features.scale,
+        bias=features.bias,
+        jitter=features.jitter,
+        origin=features.origin if inducing is None else "weighted means of the bags",
+    )
+
+
+def _bag_means(bags: Bags) -> NDArray[np.float64]:
+    """The mean row of every bag, from sparse rows."""
+    ones = np.repeat(1.0 / bags.sizes, bags.sizes)
+    P = scipy.sparse.csr_array((ones, np.arange(bags.n_instances), bags.offsets), shape=(len(bags), bags.n_instances))
+    means: NDArray[np.float64] = (P @ bags.X).toarray()
+    return means
+
+
+def _share_left_over(features: Features, bags: Bags) -> float:
+    """Mean κ over mean k(x, x)."""
+    left = total = 0.0
+    for _, design in features.designs(bags):
+        own = design.phi[:, : features.n_inducing]
+        left += float(design.kappa.sum())
+        total += float(design.kappa.sum() + own.square().sum())
+    return left / total if total > 0 else 0.0
+
+
+def _largest(values: NDArray[np.float64], bags: Bags) -> NDArray[np.int64]:
+    """The row of the largest value in every bag."""
+    rows: NDArray[np.int64] = np.lexsort((-values[: bags.n_instances], bags.index))[bags.offsets[:-1]]
+    return rows
+
+
+def _one_after_the_other(traces: Sequence[Trace]) -> Trace:
+    """The courses of all label columns, in their order."""
+    values, residuals = (np.concatenate([getattr(trace, name) for trace in traces]) for name in ("values", "residuals"))
+    settled, stopped = all(trace.converged for trace in traces), any(trace.interrupted for trace in traces)
+    return Trace(traces[0].name, values, residuals, settled, stopped)

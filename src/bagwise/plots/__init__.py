@@ -1,0 +1,25 @@
+"""Displays in the manner of scikit-learn: made ``from_predictions`` or ``from_estimator``, drawn by ``plot(ax)``."""
+
+from bagwise.plots._style import BLUE, GREY, ORANGE, PALE, open_frame, plain_legend
+from bagwise.plots.bag import BagDisplay, as_images, scaled
+from bagwise.plots.decision_map import DecisionMapDisplay
+from bagwise.plots.relevance import RelevanceDisplay
+from bagwise.plots.reliability import ReliabilityDisplay, wilson_interval
+from bagwise.plots.trace import TraceDisplay
+
+__all__ = [
+    "BLUE",
+    "GREY",
+    "ORANGE",
+    "PALE",
+    "BagDisplay",
+    "DecisionMapDisplay",
+    "RelevanceDisplay",
+    "ReliabilityDisplay",
+    "TraceDisplay",
+    "as_images",
+    "open_frame",
+    "plain_legend",
+    "scaled",
+    "wilson_interval",
+]

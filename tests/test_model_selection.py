@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_score
+
+from bagwise import GPMIL, BagDataError
+from bagwise.datasets import make_bags
+from bagwise.model_selection import RetrievalSplit
+
+
+@pytest.fixture
+def categories():
+    return np.random.default_rng(0).permutation(np.repeat(np.arange(25), 60))
+
+
+def test_the_published_protocol(categories):
+    """25 categories of 60: twenty of the wanted one, one of each other one; everything else is ranked."""
+    y = (categories == 7).astype(int)
+    splitter = RetrievalSplit(3, random_state=0)
+    assert splitter.get_n_splits() == 3
+    seen = set()
+    for train, test in splitter.split(np.zeros(1500), y, categories):
+        assert y[train].sum() == 20
+        assert sorted(categories[train[y[train] == 0]]) == [c for c in range(25) if c != 7]
+        assert sorted([*train, *test]) == list(range(1500))
+        seen.add(tuple(train))
+    assert len(seen) == 3
+
+
+def test_more_negatives_than_categories_come_evenly():
+    categories = np.repeat(np.arange(20), 100)
+    y = (categories == 0).astype(int)
+    train, _ = next(RetrievalSplit(1, random_state=1).split(y, y, categories))
+    counts = np.bincount(categories[train], minlength=20)[1:]
+    assert counts.sum() == 24
+    assert set(counts) == {1, 2}
+
+
+def test_without_categories_negatives_are_drawn_at_random(categories):
+    y = np.where(categories == 3, "yes", "no")
+    train, test = next(RetrievalSplit(1, n_positive=5, n_negative=7, random_state=0).split(y, y))
+    assert (y[train] == "yes").sum() == 5
+    assert len(train) == 12
+    assert not set(train) & set(test)
+
+
+def test_the_random_state_decides(categories):
+    y = (categories == 1).astype(int)
+    first, again, other = (next(RetrievalSplit(1, random_state=s).split(y, y))[0] for s in (0, 0, 1))
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_with_scikit_learn():
+    bags, y, _ = make_bags(60, 4, random_state=0)
+    splitter = RetrievalSplit(2, n_positive=10, n_negative=12, random_state=0)
+    scores = cross_val_score(GPMIL(learn=False), bags, y, cv=splitter, scoring="roc_auc")
+    assert scores.shape == (2,)
+    assert scores.mean() > 0.6
+
+
+@pytest.mark.parametrize(
+    ("settings", "y", "groups", "message"),
+    [
+        ({}, None, None, "needs y"),
+        ({}, np.arange(60) % 3, None, "two class values"),
+        ({}, np.arange(60) % 2, None, "n_positive=30: there are 30 bags of the wanted kind"),
+        ({"n_positive": 5}, np.arange(60) % 2, np.arange(5), "groups has 5 entries"),
+        ({"n_positive": 5, "n_negative": 0}, np.arange(60) % 2, None, "n_negative"),
+    ],
+    ids=["no y", "three classes", "too few", "groups", "none"],
+)
+def test_what_cannot_be_split_is_refused(settings, y, groups, message):
+    splitter = RetrievalSplit(1, **({"n_positive": 30} | settings))
+    with pytest.raises(BagDataError, match=message):
+        next(splitter.split(np.zeros(60), y, groups))
