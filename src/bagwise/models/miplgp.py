@@ -1,0 +1,351 @@
+"""MIPLGP of Tang, Zhang & Zhang: bags whose class is known only up to a set of candidates."""
+
+import os
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bagwise import _validation as check
+from bagwise import kernels
+from bagwise.bag_models.dirichlet import RULES, CandidateEvidence, Disambiguation, augmented, bag_log_weights
+from bagwise.bags import Bags, as_bags
+from bagwise.candidates import candidate_sets, read_candidates, with_none
+from bagwise.exceptions import BagDataError
+from bagwise.features import row_moments, standardised_rows
+from bagwise.inference.dirichlet_gp import APPROXIMATIONS, Model, SparseRounds
+from bagwise.inference.exact_dirichlet import ExactPosterior, ExactRounds, ExactSettings, exact_moments
+from bagwise.inference.kernel_matrix import KEPT_BYTES
+from bagwise.inference.learning import LEARNING_ROWS, learning_subset
+from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.kernel_parameters import VARIANCE_CENTRE
+from bagwise.linalg import DEFAULT_JITTER
+from bagwise.models.base import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
+from bagwise.predict_classes import class_probability, strongest_class
+from bagwise.special import Segments
+
+SOLVERS = ("auto", "exact", "sparse")
+CHANGE = "change of the responsibilities"
+_LARGEST_EXACT = {"cpu": 2_000, "cuda": 40_000}  # instances up to which "auto" is exact
+_GIGA = 2**30
+
+
+class MIPLGP(BagEstimator):
+    """Gaussian process classifier of bags and instances, learned from candidate sets: one of them is the bag's class.
+
+    At least one instance of a bag has the class of the bag; the others have none of the classes, which is a class of
+    its own, the last one of ``predict_instance_proba``. ``fit`` takes a (B, q) table of 0/1, one set of class names per
+    bag, or one class per bag.
+
+    Parameters
+    ----------
+    disambiguation : how the instances' shares in the candidates are renewed after every round. "dirichlet", as
+        published: each instance by itself (7.4); "consistent": after three such rounds with the whole bag in view, one
+        class of which at least one instance must have (7.10), which finds the instances better; "uniform": never
+    augment : add "none of them" to every candidate set; False gives every instance a class of its bag
+    alpha_eps : concentration of the classes that are excluded; the smaller, the more an exclusion counts
+    solver : "exact" (conjugate gradients with the kernel matrix of all instances), "sparse" (inducing inputs), or
+        "auto": exact up to 2,000 instances, with CUDA up to 40,000 where the matrix takes at most half of the free
+        memory. ``solver_`` is what was used
+    at_least_one : after (7.4) raise the odds of the candidate classes, by one factor for all instances of a bag, where
+        less than one instance would be expected to have one. False is (7.4) to the letter, which drifts: in the end
+        every instance is "none of them" and the bags cannot be told apart
+    n_rounds : rounds at most; they end when nothing moves by more than ``tol`` (mean total variation of the shares,
+        change of a logarithmic kernel parameter)
+    learn : learn the kernel's parameters, ``n_steps`` steps of Adam on the log evidence of the targets in every round
+        after the third (the sparse solver: of bags with 3,000 instances). Before that the targets are close to the
+        candidate sets, whose scatter from bag to bag the evidence takes for detail; with "uniform" they stay so, and
+        the kernel stays as it is
+    ard : one lengthscale per feature
+    n_inducing, inducing : of the sparse solver; ``approximation`` is "vfe" or "fitc" (7.9)
+    rank, n_probes, variance_steps : of the exact solver: rank of its preconditioner; random probes per class for the
+        trace in the gradient; steps of conjugate gradients for the variances of predictions, each of which can only
+        lower them towards the exact ones (None: all the way; 0: the variances of the preconditioner alone)
+    bias : prior standard deviation of the constant of every class, 0 for none
+    kernel, lengthscale, standardize, jitter, device, dtype, random_state, verbose, callback : as in ``BagGP``
+
+    Attributes
+    ----------
+    classes_ : the q classes; ``instance_classes_`` the same and, last, what an instance of none of them is called
+    solver_ : "exact" or "sparse"
+    kernel_, relevance_, mean_ : the kernel, the shares of the features in its squared inverse lengthscales, and the
+        posterior means of the constants of all classes
+    log_evidence_ : of the last targets by (7.9); None from the exact solver
+    features_, posterior_, trace_, n_iter_ : as in ``BagGP``; the exact solver's features are those at the pivots of its
+        preconditioner
+    """
+
+    own_attributes = ("solver_",)
+    card = ModelCard("miplgp", ("candidates", "label"), "Tang, Zhang & Zhang, Multi-Instance Partial-Label Learning")
+
+    def __init__(
+        self,
+        disambiguation: str = "dirichlet",
+        augment: bool = True,
+        alpha_eps: float = 1e-4,
+        solver: str = "auto",
+        n_rounds: int = 50,
+        learn: bool = True,
+        n_inducing: int | None = 500,
+        *,
+        at_least_one: bool = True,
+        n_steps: int = 1,
+        ard: bool = False,
+        approximation: str = "vfe",
+        rank: int = 100,
+        n_probes: int = 2,
+        variance_steps: int | None = 2,
+        bias: float = 5.0,
+        kernel: Any = "matern52",
+        lengthscale: float | None = None,
+        inducing: Any = "kmeans++",
+        standardize: bool = True,
+        tol: float = 1e-4,
+        jitter: float | None = None,
+        device: str = "cpu",
+        dtype: str = "float64",
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.disambiguation = disambiguation
+        self.augment = augment
+        self.alpha_eps = alpha_eps
+        self.solver = solver
+        self.n_rounds = n_rounds
+        self.learn = learn
+        self.n_inducing = n_inducing
+        self.at_least_one = at_least_one
+        self.n_steps = n_steps
+        self.ard = ard
+        self.approximation = approximation
+        self.rank = rank
+        self.n_probes = n_probes
+        self.variance_steps = variance_steps
+        self.bias = bias
+        self.kernel = kernel
+        self.lengthscale = lengthscale
+        self.inducing = inducing
+        self.standardize = standardize
+        self.tol = tol
+        self.jitter = jitter
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, bags: Any, y: Any) -> Self:
+        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) says nothing."""
+        self._check_settings()
+        checked = self._check_bags(bags, reset=True)
+        sets = read_candidates(y, checked, keyed=isinstance(bags, Bags))
+        self._remember(sets.classes, None)
+        with_none(sets.classes)  # refuses a class of the name of the added one
+        speaking = checked if sets.observed.all() else checked[sets.observed]
+        evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), speaking.offsets)
+        self.solver_ = self._choice(speaking.n_instances)
+        self._check_memory(speaking.n_instances, evidence.table.shape[1])
+        infer = self._exactly if self.solver_ == "exact" else self._sparsely
+        infer(checked, speaking, evidence)
+        return self
+
+    # ------------------------------------------------------------ answers
+
+    def predict_proba(self, bags: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes of every bag, (B, q).
+
+        Of "dirichlet" and "uniform" (7.6): the largest probability of the class among the bag's instances, as shares of
+        one. Of "consistent": the posterior w of (7.10), all classes being candidates, at the instances' probabilities.
+        """
+        checked = self._check_bags(bags)
+        theta = self._theta(checked)
+        segments = Segments(torch.from_numpy(checked.offsets.copy()).to(theta.device))
+        if self.disambiguation != "consistent":
+            return strongest_class(theta[:, : len(self.classes_)], segments).cpu().numpy()
+        logs = theta.clamp(min=torch.finfo(theta.dtype).tiny).log()
+        _, log_w = bag_log_weights(logs[:, :-1] - logs[:, -1:], segments)
+        return torch.softmax(log_w, dim=1).cpu().numpy()
+
+    def predict(self, bags: Any) -> NDArray[Any]:
+        """The most probable class of every bag, (B,)."""
+        best = self.predict_proba(bags).argmax(axis=1)
+        classes: NDArray[Any] = self.classes_[best]
+        return classes
+
+    def predict_instance_proba(self, bags: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes of every instance, (N, q + 1), in the order of ``bags.X``.
+
+        In the order of ``instance_classes_``; the last is "none of them", 0 throughout where ``augment`` is False.
+        """
+        theta = self._theta(self._check_bags(bags)).cpu().numpy()
+        return theta if self.augment else np.column_stack([theta, np.zeros(len(theta))])
+
+    def predict_instances(self, bags: Any) -> NDArray[Any]:
+        """The most probable class of every instance, or none of them, in the order of ``bags.X``."""
+        best = self.predict_instance_proba(bags).argmax(axis=1)
+        classes: NDArray[Any] = self.instance_classes_[best]
+        return classes
+
+    def predict_latent(self, bags: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance of the latent functions at every instance: (N, q + 1) each, (N, q) without ``augment``."""
+        mean, variance = self._latent(self._check_bags(bags))
+        return mean.cpu().numpy(), variance.cpu().numpy()
+
+    def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the bags whose predicted class is a candidate: with one class per bag, the accuracy.
+
+        Bags that say nothing do not count.
+        """
+        given = as_bags(bags)
+        sets = candidate_sets(y, given, keyed=isinstance(bags, Bags), classes=self.classes_)
+        hits = sets.table[np.arange(len(given)), self.predict_proba(bags).argmax(axis=1)]
+        if not sets.observed.any():
+            raise BagDataError("nothing is known of any bag: there is nothing to compare the predictions with.")
+        weights = bag_weights(sample_weight, len(given))
+        return float(np.average(hits[sets.observed], weights=weights[sets.observed]))
+
+    @property
+    def instance_classes_(self) -> NDArray[Any]:
+        """The classes and, last, what an instance of none of them is called."""
+        return with_none(self.classes_)
+
+    @property
+    def mean_(self) -> NDArray[np.float64]:
+        """Posterior means of the constants of all latent functions, 0 without one."""
+        bias = self.features_.bias
+        mean = self.posterior_.mean.cpu().numpy()
+        return bias * mean[-1] if bias > 0 else np.zeros(mean.shape[1])
+
+    @property
+    def kernel_(self) -> Any:
+        """The gpytorch kernel, in units of standardised features."""
+        return self.features_.kernel
+
+    @property
+    def relevance_(self) -> NDArray[np.float64] | None:
+        """Share of every feature in the squared inverse lengthscales; None for kernels without."""
+        return kernels.relevance(self.features_.kernel, self.n_features_in_)
+
+    # ------------------------------------------------------------ steps of fit
+
+    def _check_settings(self) -> None:
+        check.check_option("disambiguation", self.disambiguation, RULES)
+        check.check_option("solver", self.solver, SOLVERS)
+        check.check_option("approximation", self.approximation, APPROXIMATIONS)
+        for name in ("augment", "learn", "ard", "at_least_one"):
+            check.check_flag(name, getattr(self, name))
+        for name in ("n_rounds", "n_steps", "rank", "n_probes"):
+            check.check_count(name, getattr(self, name))
+        if self.variance_steps is not None:
+            check.check_count("variance_steps", self.variance_steps, least=0)
+        check.check_below("alpha_eps", check.check_positive("alpha_eps", self.alpha_eps), 1.0)
+        check.check_positive("tol", self.tol, zero=True)
+        if self.disambiguation == "consistent" and not self.augment:
+            raise BagDataError(
+                "disambiguation='consistent' needs the class \"none of them\" for the other instances of a bag; "
+                "use augment=True."
+            )
+
+    def _choice(self, n: int) -> str:
+        if self.solver != "auto":
+            return self.solver
+        device = check_device(self.device)
+        matrix = n**2 * check_dtype(self.dtype).itemsize
+        fits = device.type == "cpu" or matrix <= _free_bytes(device) / 2
+        return "exact" if n <= _LARGEST_EXACT[device.type] and fits else "sparse"
+
+    def _check_memory(self, n: int, C: int) -> None:
+        """Refuse at once what would fail later for want of memory."""
+        device = check_device(self.device)
+        size = check_dtype(self.dtype).itemsize
+        R = min(n, self.n_inducing or n) + 1
+        if self.solver_ == "exact":
+            columns = 6 * n * C * (1 + (self.n_probes if self.learn else 0)) * size
+            need = columns + min(n**2 * size, KEPT_BYTES[device.type])
+            parts = f"{n:,} instances × {C} classes × {1 + self.n_probes} columns and the kernel matrix"
+        else:
+            need, parts = 3 * C * R**2 * 8 + n * (R * size + 3 * C * 8), f"{C} matrices of {R:,} × {R:,} numbers"
+        free = _free_bytes(device)
+        if need > free:
+            raise BagDataError(
+                f"solver={self.solver_!r} needs about {need / _GIGA:.1f} GB for {parts}, and there are "
+                f"{free / _GIGA:.1f} GB; take fewer classes or instances, a smaller n_inducing, or dtype='float32'."
+            )
+
+    def _start_kernel(self, n_features: int) -> Any:
+        if not self.learn and not self.ard:
+            return self.kernel
+        variance = VARIANCE_CENTRE if self.learn else 1.0
+        return kernels.trainable_kernel(self.kernel, n_features, self.lengthscale, variance, self.ard)
+
+    def _rule(self) -> Disambiguation:
+        return Disambiguation(self.disambiguation, float(self.alpha_eps), bool(self.at_least_one and self.augment))
+
+    def _sparsely(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
+        features = self._make_features(bags, self._start_kernel(bags.n_features))
+        engine = SparseRounds(features, speaking, evidence, Model(self._rule(), self.approximation))
+        if self.learn and self.disambiguation != "uniform":
+            everyone = np.ones(len(speaking), dtype=bool)
+            some = learning_subset(speaking, everyone, LEARNING_ROWS, np.random.RandomState(self.seed_))
+            engine.learn(some, self.n_rounds, self.n_steps)
+        trace = self._rounds(engine)
+        fit = engine.finish()
+        self._finish(engine.features, fit.posterior, trace, torch.tensor([fit.log_evidence]))
+
+    def _exactly(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
+        device, dtype = check_device(self.device), check_dtype(self.dtype)
+        random = check.random_stream(self.random_state)
+        self.seed_ = int(random.randint(2**31 - 1))
+        start = self._start_kernel(bags.n_features)
+        lengthscale = self.lengthscale if start is self.kernel else None
+        kernel = kernels.make_kernel(start, bags.n_features, lengthscale, dtype).to(device)
+        bias = check.check_positive("bias", self.bias, zero=True)
+        shift, scale = row_moments(bags, self.standardize, device)
+        x = standardised_rows(speaking.X, shift, scale).to(dtype)
+        chunk = evidence.chunk(slice(0, len(speaking)), dtype, device)
+        segments = Segments(torch.from_numpy(speaking.offsets.copy()).to(device))
+        settings = ExactSettings(self._rule(), self.rank, self.n_probes, self.seed_)
+        engine = ExactRounds(kernel, x, bias, chunk, segments, settings)
+        if self.learn and self.disambiguation != "uniform":
+            engine.learn(self.n_rounds, self.n_steps)
+        trace = self._rounds(engine)
+        jitter = (
+            DEFAULT_JITTER[dtype] if self.jitter is None else check.check_positive("jitter", self.jitter, zero=True)
+        )
+        self._finish(*engine.finish(shift, scale, jitter), trace, None)
+
+    def _rounds(self, engine: SparseRounds | ExactRounds) -> Trace:
+        watch = Watch(type(self).__name__, self.verbose, self.callback)
+        return iterate(engine.round, name=CHANGE, max_iter=self.n_rounds, tol=self.tol, watch=watch)
+
+    # ------------------------------------------------------------ helpers
+
+    def _n_functions(self) -> int:
+        return len(self.classes_) + bool(self.augment)
+
+    def _has_sound_classes(self) -> bool:
+        return self.classes_.ndim == 1 and len(set(self.classes_.tolist())) == len(self.classes_) >= 2
+
+    def _latent(self, bags: Bags) -> tuple[Tensor, Tensor]:
+        if isinstance(self.posterior_, ExactPosterior):
+            return exact_moments(self.features_, self.posterior_, bags, self.variance_steps)
+        parts = [self.posterior_.moments(design.phi, design.kappa) for _, design in self.features_.designs(bags)]
+        mean, variance = (torch.cat(values) for values in zip(*parts, strict=True))
+        return mean, variance
+
+    def _theta(self, bags: Bags) -> Tensor:
+        """(7.5), (N, C)."""
+        return class_probability(*self._latent(bags), self.seed_)
+
+
+def _free_bytes(device: torch.device) -> float:
+    """Memory that is free on a device; of the machine's own all there is, infinite where it does not tell."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
