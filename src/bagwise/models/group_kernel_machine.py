@@ -1,0 +1,226 @@
+"""The group statistics model of Kück & de Freitas: a sparse kernel machine with Bayesian selection of its kernels."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bagwise import _validation as check
+from bagwise.bag_models.counts import CountEvidence
+from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError
+from bagwise.features import Features, make_features
+from bagwise.inference.chunks import in_memory
+from bagwise.inference.kernel_machine import Z_UPDATES, KernelMachine, Prior
+from bagwise.inference.loop import Callback, Trace
+from bagwise.inference.sampling import Length
+from bagwise.models.base import ModelCard, check_device, check_dtype
+from bagwise.models.count_answers import KINDS, CountAnswers
+from bagwise.models.count_input import read_counts
+from bagwise.models.sampling import SampledClassifier
+from bagwise.posterior import SamplePosterior, SparseSamplePosterior
+
+LARGEST_DICTIONARY = 2**25  # bytes of an N × N matrix up to which every instance is a centre: 2,048 instances
+MANY_CENTRES = 500  # beyond
+
+
+class GroupKernelMachine(CountAnswers, SampledClassifier):
+    """Sparse kernel machine for instances, learned from the fraction of positives in every group, by MCMC.
+
+    f(x) = Σ β_j K(x, c_j) over a few active centres c_j, P(positive) = cdf(f). Which centres are active, how many,
+    their weights and the scale δ² of the weights are all sampled; answers are averages over the draws. Far from every
+    active centre a local kernel gives f = 0: one half. The kernel itself is not learned: ``lengthscale`` is worth a
+    search.
+
+    Parameters
+    ----------
+    evidence : what ``y`` holds: "fraction" (numbers in [0, 1]), "label" (two class values) or "count" (shape (B, 2):
+        lowest and highest number of positives). ``fit`` also takes an ``Evidence``, where kinds mix group by group
+    confidence : χ of fractions, a number or one per group; 0 says nothing. Fractions of 0 and 1 are certain for any
+        other
+    kernel : "rbf" (as published, with lengthscale 1/√(2σ)), "exponential", "matern32", "matern52", "linear", "sigmoid"
+        (tanh(x·x'/ℓ² + 1)), or any gpytorch kernel
+    n_centres : how many centres to choose from; None takes every distinct instance while an N × N matrix needs at most
+        32 MB (2,048 instances), and 500 beyond
+    a, b : Beta prior on the share of active centres; 1, 1 makes every number of active centres equally probable
+    mu, nu : inverse Gamma(mu/2, nu/2) prior on δ²
+    n_chains, n_samples, n_burn_in : chains side by side, sweeps of each that are used, and sweeps before those
+    thin : keep the draws of every so many sweeps (at least so that 4,000 are kept at most); ``diagnostics_`` see all
+    z_update : "exact" draws whole groups at once; "random-walk" as published
+    n_moves : proposed births, deaths and swaps of centres in every sweep
+    constant : let a constant be one of the centres; False as published
+    centres : "kmeans++", "random", or an (M, D) array in the units of the data
+    jitter : ε of the prior precision (Ψ'Ψ + ε I)/δ² of the weights, relative to its mean diagonal; None for 1e-6
+        (float32: 1e-4)
+    scale_step, warm_start, checkpoint, lengthscale, standardize, device, dtype, random_state, verbose, callback : as in
+        ``MILGPProbit``
+
+    Attributes
+    ----------
+    inclusion_ : posterior probability of every centre to be active (the constant, if there is one, last)
+    centres_ : the centres, in the units of the data; ``n_active_`` the expected number of active ones
+    chains_, diagnostics_ : what was watched in every sweep, and its R-hat, effective sample sizes and Monte Carlo
+        errors
+    features_, posterior_, trace_, n_iter_, converged_, classes_ … : as in ``MILGPProbit``
+    """
+
+    card = ModelCard(
+        "group-kernel-machine",
+        ("fraction", "label", "count", "known"),
+        "Kück & de Freitas, Learning about Individuals from Group Statistics",
+    )
+
+    def __init__(
+        self,
+        evidence: str = "fraction",
+        confidence: Any = 1000.0,
+        kernel: Any = "rbf",
+        n_centres: int | None = None,
+        a: float = 1.0,
+        b: float = 1.0,
+        mu: float = 1.0,
+        nu: float = 1.0,
+        n_chains: int = 4,
+        n_samples: int = 1000,
+        n_burn_in: int = 1000,
+        thin: int = 1,
+        z_update: str = "exact",
+        *,
+        n_moves: int = 10,
+        constant: bool = False,
+        centres: Any = "kmeans++",
+        scale_step: bool = True,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        lengthscale: float | None = None,
+        standardize: bool = True,
+        jitter: float | None = None,
+        device: str = "cpu",
+        dtype: str = "float64",
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.evidence = evidence
+        self.confidence = confidence
+        self.kernel = kernel
+        self.n_centres = n_centres
+        self.a = a
+        self.b = b
+        self.mu = mu
+        self.nu = nu
+        self.n_chains = n_chains
+        self.n_samples = n_samples
+        self.n_burn_in = n_burn_in
+        self.thin = thin
+        self.z_update = z_update
+        self.n_moves = n_moves
+        self.constant = constant
+        self.centres = centres
+        self.scale_step = scale_step
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.lengthscale = lengthscale
+        self.standardize = standardize
+        self.jitter = jitter
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, bags: Any, y: Any) -> Self:
+        """Learn from groups and what is known of each, one entry (or row) of ``y`` per group, NaN where nothing is."""
+        self._check_settings()
+        checked = self._check_bags(bags, reset=True)
+        counts = read_counts(y, checked, bags, self.evidence, self.confidence, 0.0)
+        self._remember(counts.classes, counts.names)
+        return self._fit_chains(checked, counts.evidence)
+
+    @property
+    def inclusion_(self) -> NDArray[np.float64]:
+        """Share of the draws in which each centre is active: (M,), or (M, K) for K labels."""
+        shares: NDArray[np.float64] = (self.posterior_.weights != 0).double().mean((1, 2)).T.cpu().numpy()
+        return shares if self._several() else shares[:, 0]
+
+    @property
+    def n_active_(self) -> Any:
+        """Expected number of active centres; one value per label."""
+        expected = self.inclusion_.sum(0)
+        return expected if self._several() else float(expected)
+
+    @property
+    def centres_(self) -> NDArray[np.float64]:
+        """(M, D) the centres, in the units of the data."""
+        features = self.features_
+        centres: NDArray[np.float64] = (features.inducing.double() * features.scale + features.shift).cpu().numpy()
+        return centres
+
+    # ------------------------------------------------------------ steps of fit
+
+    def _check_settings(self) -> None:
+        check.check_option("evidence", self.evidence, KINDS)
+        check.check_option("z_update", self.z_update, tuple(Z_UPDATES))
+        check.check_flag("constant", self.constant)
+        check.check_count("n_moves", self.n_moves)
+        for name in ("a", "b", "mu", "nu"):
+            check.check_positive(name, getattr(self, name))
+        self._check_sampler()
+        if self.checkpoint is not None and self.z_update == "random-walk":
+            raise BagDataError("checkpoint: the random walk keeps more than the weights; use z_update='exact'.")
+
+    def _check_sampler(self) -> Length:
+        return super()._check_sampler()._replace(every=check.check_count("thin", self.thin))
+
+    def _n_centres(self, bags: Bags) -> int | None:
+        """None for every distinct instance."""
+        if self.n_centres is not None:
+            return check.check_count("n_centres", self.n_centres)
+        return None if 8 * bags.n_instances**2 <= LARGEST_DICTIONARY else MANY_CENTRES
+
+    def _make_features(
+        self, bags: Bags, kernel: Any = None, *, inducing: Any = None, n_inducing: int | None = None
+    ) -> Features:
+        """The columns K(x, c_j), not whitened."""
+        random = check.random_stream(self.random_state)
+        n_centres = self._n_centres(bags) if n_inducing is None else n_inducing
+        features = make_features(
+            bags,
+            kernel=self.kernel if kernel is None else kernel,
+            lengthscale=self.lengthscale,
+            bias=float(self.constant),
+            n_inducing=n_centres,
+            inducing=self.centres if inducing is None else inducing,
+            standardize=self.standardize,
+            jitter=self.jitter,
+            device=check_device(self.device),
+            dtype=check_dtype(self.dtype),
+            random=random,
+            whitened=False,
+        )
+        self.seed_ = int(random.randint(2**31 - 1))
+        return features
+
+    def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
+        features = self._features_to_sample(bags)
+        posterior, trace = self._sample_machine(features, bags, evidence)
+        self._finish(features, posterior, trace, None)
+        return self
+
+    def _sample_machine(
+        self, features: Features, bags: Bags, evidence: CountEvidence
+    ) -> tuple[SamplePosterior | SparseSamplePosterior, Trace]:
+        prior = Prior(self.a, self.b, self.mu, self.nu, features.jitter)
+        machine = KernelMachine(
+            in_memory(features, bags, evidence),
+            torch.as_tensor(evidence.observed(), device=features.device),
+            n_rows=bags.n_instances,
+            n_chains=self._check_sampler().n_chains,
+            seed=self.seed_,
+            prior=prior,
+            n_moves=self.n_moves,
+            z_update=self.z_update,
+            rescale=self.scale_step,
+        )
+        return self._run(machine, features, bags, evidence, (*prior, self.n_moves, self.z_update))
