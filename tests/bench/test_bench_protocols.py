@@ -1,0 +1,165 @@
+"""How data are cut: nothing of the test bags is seen in training, and what is told is what the paper says."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bagwise.bench.description import DataSet, Place
+from bagwise.bench.generated import recovery_bags
+from bagwise.bench.protocols import (
+    CandidateHalves,
+    Folds,
+    GroupTrials,
+    KernelPCAFolds,
+    RandomHalves,
+    RandomSplits,
+    RecoveryTrials,
+    stratified_test,
+)
+from bagwise.exceptions import BagDataError
+
+DATA = DataSet("set", "some")
+
+
+def place(folder, fold=0, repeat=0, data=DATA, seed=7):
+    return Place(folder, data, repeat, fold, seed + 10 * repeat + fold, 5 + repeat)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Thirty bags of two to four rows, a third of them positive; row numbers are the first feature."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(2, 5, 30)
+    bag = np.repeat(np.arange(30), sizes)
+    X = np.column_stack([np.arange(len(bag)), rng.normal(size=(len(bag), 4))]).astype(np.float32)
+    arrays = {"X": X, "bag": bag, "y": np.arange(30) % 3 == 0, "instance_y": rng.integers(-1, 3, len(bag))}
+    arrays["folds"] = np.tile(np.arange(30) % 5, (2, 1))
+    arrays["candidates"] = np.eye(3, dtype=int)[np.arange(30) % 3] | np.eye(3, dtype=int)[(np.arange(30) + 1) % 3]
+    arrays["test_bag_half"] = np.arange(30)[None] % 2
+    np.savez(tmp_path / "some.npz", **arrays)
+    return tmp_path
+
+
+def numbers(bags):
+    return set(np.asarray(bags.X)[:, 0].astype(int).tolist())
+
+
+def test_folds_of_the_file_are_used_and_then_drawn(folder):
+    seen = []
+    for repeat in (0, 2):
+        tested = [Folds(5).split(place(folder, fold, repeat)).parts[0].bags for fold in range(5)]
+        assert sum(map(len, tested)) == 30
+        seen.append([bags.ids for bags in tested])
+    assert seen[0][0] == tuple(str(number) for number in range(0, 30, 5))
+    assert seen[0] != seen[1]
+    split = Folds(5).split(place(folder, 1))
+    train, y = split.evidence["label"]
+    assert numbers(train).isdisjoint(numbers(split.parts[0].bags))
+    assert y.tolist() == [int(bag) % 3 == 0 for bag in train.ids]
+    assert len(split.parts[0].instance_truth) == split.parts[0].bags.n_instances
+
+
+def test_words_are_sparse_rows_of_length_one(folder):
+    rows = Folds(5, words=True).split(place(folder)).evidence["label"][0].X
+    assert scipy.sparse.issparse(rows)
+    assert np.allclose(rows.multiply(rows).sum(axis=1), 1.0)
+
+
+def test_kernel_pca_sees_training_bags_only(folder):
+    rule = KernelPCAFolds(5, components=3)
+    before = rule.split(place(folder)).evidence["label"][0].X
+    with np.load(folder / "some.npz") as file:
+        arrays = dict(file)
+    arrays["X"][arrays["bag"] % 5 == 0] += 3.0  # the test bags of fold 0
+    other = folder / "other"
+    other.mkdir()
+    np.savez(other / "some.npz", **arrays)
+    assert np.array_equal(before, rule.split(place(other)).evidence["label"][0].X)
+    assert before.shape[1] == 3
+    assert before.dtype == np.float64
+
+
+def test_random_splits_are_stratified_and_new_in_every_repeat(folder):
+    first, second = (RandomSplits(0.2).split(place(folder, repeat=r)).parts[0] for r in (0, 1))
+    assert first.bag_truth.sum() == second.bag_truth.sum() == 2
+    assert len(first.bags) == 6
+    assert first.bags.ids != second.bags.ids
+    assert stratified_test(np.array([0] * 10 + [1] * 10), 0.3, 0)[:10].sum() == 3
+
+
+def test_halves_use_labelled_instances_and_labels_recomputed_from_them(folder):
+    data = DataSet("birds", "some", rows=("birds_0", "birds_2"))
+    split = RandomHalves().split(place(folder, data=data))
+    train, y = split.evidence["label"]
+    (part,) = split.parts
+    with np.load(folder / "some.npz") as file:
+        truth = file["instance_y"]
+    assert numbers(train) | numbers(part.bags) == set(np.flatnonzero(truth >= 0).tolist())
+    rows = part.bags.X[:, 0].astype(int)
+    assert np.array_equal(part.instance_truth, truth[rows][:, None] == np.array([0, 2]))
+    for bags, labels in ((train, y), (part.bags, part.bag_truth)):
+        known = truth[bags.X[:, 0].astype(int)]
+        for column, number in enumerate((0, 2)):
+            holds = np.array([number in known[bags.index == b] for b in range(len(bags))])
+            assert np.array_equal(labels[:, column].astype(bool), holds)
+    assert abs(len(train) - len(part.bags)) <= 1
+
+
+def test_candidates_become_one_bag_per_candidate(folder):
+    data = DataSet("letters", "some", "candidates")
+    split = CandidateHalves().split(place(folder, data=data))
+    train, told = split.evidence["candidates"]
+    copies, y = split.evidence["one against the rest"]
+    assert len(copies) == told.sum() == 2 * len(train)
+    assert (y.sum(axis=1) == 1).all()
+    for bag, candidates in zip(train.ids, told, strict=True):
+        mine = [name == bag for name in copies.ids]
+        assert np.array_equal(y[mine].sum(axis=0), candidates)
+    with pytest.raises(BagDataError, match="holds 1 splits, but number 2 is asked for"):
+        CandidateHalves().split(place(folder, repeat=1, data=data))
+
+
+def test_recovery_keeps_or_draws_the_function():
+    for key, same in (("one", True), ("", False)):
+        data = DataSet("trial", key=key)
+        pools = [
+            {round(float(x), 9) for x in RecoveryTrials().split(place(None, repeat=r, data=data)).parts[0].bags.X[:, 0]}
+            for r in (0, 1)
+        ]
+        assert bool(pools[0] & pools[1]) == same
+    bags, y = recovery_bags(3, 4)
+    assert len(bags) == 100
+    assert y.sum() == 50
+    assert set(bags.sizes) <= set(range(1, 11))
+    assert np.abs(bags.X).max() <= 30
+
+
+def test_groups_are_as_in_the_figures():
+    (three, fraction) = (
+        GroupTrials().split(place(None, data=DataSet("2", key="wave", rows=("a", "b")))).evidence["fraction"]
+    )
+    assert three.sizes.tolist() == [19, 16, 20]
+    assert np.allclose(fraction, [0.73, 0.25, 0.85], atol=0.01)
+    (many, fraction) = GroupTrials().split(place(None, data=DataSet("3", rows=("a", "b")))).evidence["fraction"]
+    assert many.n_instances == 600
+    assert (fraction == 0).sum() == 62
+
+
+def test_group_evidence_is_the_true_fraction_or_its_label():
+    data = DataSet("figure-3", rows=("same", "fresh"))
+    split = GroupTrials().split(place(None, data=data))
+    bags, fraction = split.evidence["fraction"]
+    same, fresh = split.parts
+    assert np.allclose(fraction, np.add.reduceat(same.instance_truth, bags.offsets[:-1]) / 8)
+    assert np.array_equal(split.evidence["label"][1], fraction > 0)
+    assert not np.array_equal(same.bags.X, fresh.bags.X)
+
+
+def test_guessed_fractions_are_one_over_the_number_of_labels(folder):
+    split = GroupTrials().split(place(folder, data=DataSet("birds", "some", "1")))
+    bags, fraction = split.evidence["fraction"]
+    with np.load(folder / "some.npz") as file:
+        truth = file["instance_y"]
+    for number, guess in enumerate(fraction):
+        kinds = set(truth[bags.X[bags.index == number, 0].astype(int)].tolist())
+        assert guess == (1 / len(kinds) if 1 in kinds else 0.0)
