@@ -10,7 +10,18 @@ from sklearn.utils import _safe_indexing
 from tests.problems import random_bags
 
 from bagwise import BagDataError, BagGP
-from bagwise.evidence import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
+from bagwise.evidence import (
+    COUNT,
+    FRACTION,
+    LABEL,
+    NONE,
+    Evidence,
+    count,
+    fraction,
+    guessed_fractions,
+    label,
+    log_potentials,
+)
 
 NAN = np.nan
 
@@ -228,7 +239,7 @@ def test_a_number_of_folds_is_enough(fraction_problem):
         (lambda: fraction([0.2, 1.2]), r"entry 1: found 1\.2; a fraction lies in \[0, 1\]"),
         (lambda: fraction([-0.1]), r"entry 0: found -0\.1; a fraction"),
         (lambda: fraction([np.inf]), r"entry 0: found inf; a fraction"),
-        (lambda: fraction([0.2, 0.3], [1.0, 0.0]), r"entry 1: found 0; a confidence is a positive number"),
+        (lambda: fraction([0.2, 0.3], [1.0, -1.0]), r"entry 1: found -1; a confidence is a number of at least 0"),
         (lambda: fraction(0.2, -3.0), r"entry 0: found -3; a confidence"),
         (lambda: fraction(0.2, NAN), r"entry 0: found nan; a confidence"),
         (lambda: fraction(0.2, np.inf), r"entry 0: found inf; a confidence"),
@@ -254,3 +265,18 @@ def test_bags_can_be_named_in_the_message():
         fraction([0.1, 1.2], ids=("slide 3", "slide 7"))
     with pytest.raises(BagDataError, match=r"bag 'a': found 3; the lowest number"):
         count([3], [2], ids=("a",))
+
+
+def test_no_confidence_is_no_evidence():
+    said = fraction([0.2, 0.0, 0.7], [0.0, 0.0, 5.0])
+    assert said.kind.tolist() == [NONE, NONE, FRACTION]
+    assert not potential(fraction(0.3, 0.0), 4).std()
+
+
+def test_guessed_fractions_share_a_bag_out_among_its_words():
+    words = [["fox", "snow"], ("fox",), {"tree", "sky", "fox"}, ["tree", "tree"]]
+    np.testing.assert_allclose(guessed_fractions(words, "fox"), [1 / 2, 1.0, 1 / 3, 0.0])
+    np.testing.assert_allclose(guessed_fractions(words, "tree"), [0.0, 0.0, 1 / 3, 1.0])
+    for bad in (["fox snow"], [[]]):
+        with pytest.raises(BagDataError, match="entry 0: expected the words"):
+            guessed_fractions(bad, "fox")

@@ -315,3 +315,16 @@ def test_the_fitted_features_are_frozen_and_shown(bags):
     assert made.origin == f"all {bags.n_instances} distinct instances"
     with pytest.raises(AttributeError):
         made.bias = 3.0
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_sparse_rows_under_a_linear_kernel_are_never_made_dense(standardize, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((40, 300), density=0.05, rng=rng, format="csr")
+    groups = np.repeat(np.arange(10), 4)
+    dense, sparse = Bags(X.toarray(), groups), Bags(X, groups)
+    made = make(dense, "linear", n_inducing=15, bias=2.0, standardize=standardize)
+    expected = made.transform(dense)
+    monkeypatch.setattr(features.Features, "standardised", lambda *parts: pytest.fail("rows are made dense"))
+    for found, right in zip(made.transform(sparse), expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-9)

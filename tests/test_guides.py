@@ -46,9 +46,12 @@ def guide(name: str):
 def test_every_guide_has_code_and_is_run():
     assert {name_of(page) for page in GUIDES} == {
         "README.md",
+        "docs/guide/bag_scores.md",
         "docs/guide/counts.md",
+        "docs/guide/elections.md",
         "docs/guide/fractions.md",
         "docs/guide/labels.md",
+        "docs/guide/logistic.md",
         "docs/guide/mixtures.md",
     }
     assert all(BLOCK.search(page.read_text(encoding="utf-8")) for page in GUIDES)
@@ -96,6 +99,42 @@ def test_counts_page_does_what_it_says(ran):
     np.testing.assert_allclose(total, 1.0, atol=1e-8)
     assert sum(ran["each"]) == pytest.approx(1.0)
     assert ran["model"].inference_ == "vi"
+
+
+@guide("docs/guide/bag_scores.md")
+def test_bag_scores_page_does_what_it_says(ran):
+    test, y = ran["test"], ran["y"]
+    assert ran["model"].score(test, y[180:]) > ran["plain"].score(test, y[180:])
+    assert ran["relevant"][ran["found"]].sum() >= 9
+    assert ran["hit"] > 0.9
+    assert len(ran["new_carrier"]) == len(test)
+    assert ran["text_model"].score(ran["documents"][70:], ran["label"][70:]) > 0.8
+
+
+@guide("docs/guide/elections.md")
+def test_elections_page_does_what_it_says(ran):
+    truth, votes = ran["vote_chance"](ran["bags"].X), ran["votes"]
+    best = np.mean((truth > 0.5) == votes)
+    for model in (ran["process"], ran["machine"]):
+        p = model.predict_instance_proba(ran["bags"])[:, 1]
+        assert np.mean((p > 0.5) == votes) > best - 0.08
+        assert np.abs(p - truth).mean() < 0.15
+    young, old = ran["machine"].predict_instance_proba(ran["person"])[:, 1]
+    assert young > 0.7 > 0.3 > old
+    assert 2 < ran["machine"].n_active_ < 50
+    assert ran["same_shares"].std() < 0.5 * ran["shares"].std()
+    assert ran["guessed_fractions"](ran["captions"], "fox").tolist() == [1 / 2, 1 / 3, 0.0]
+
+
+@guide("docs/guide/logistic.md")
+def test_logistic_page_does_what_it_says(ran):
+    model, bold, new = ran["model"], ran["bold"], ran["new"]
+    assert model.converged_
+    assert np.diff(model.trace_.values).min() > 0
+    assert min(model.score(new, ran["new_y"]), bold.score(new, ran["new_y"])) > 0.85
+    assert bold.predict_latent(new)[0].min() < model.predict_latent(new)[0].min() - 1
+    assert ran["chance"].shape == (100,)
+    assert "round in circles" in str(ran["caught"][0].message)
 
 
 @guide("docs/guide/mixtures.md")

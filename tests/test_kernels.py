@@ -242,3 +242,15 @@ def test_a_damaged_description_is_refused(damage, message):
     kernel = k.RBFKernel(ard_num_dims=D)
     with pytest.raises(ModelFileError, match=message):
         kernels.rebuild(*damage(kernels.describe(kernel), kernels.parameters(kernel)), torch.float64)
+
+
+def test_a_linear_kernel_is_recognised_with_its_variance():
+    scaled = k.ScaleKernel(k.LinearKernel()).double()
+    scaled.outputscale, scaled.base_kernel.variance = 3.0, 0.5
+    assert kernels.linear_variance(scaled).item() == pytest.approx(1.5)
+    assert kernels.linear_variance(k.LinearKernel(active_dims=[0])) is None
+    assert kernels.linear_variance(k.RBFKernel()) is None
+    assert kernels.is_linear("linear")
+    assert kernels.is_linear(scaled)
+    assert not kernels.is_linear("rbf")
+    assert not kernels.is_linear(scaled + k.RBFKernel())

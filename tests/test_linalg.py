@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bagwise.exceptions import NumericalError
-from bagwise.linalg import cholesky, logdet, settled, unwhiten, whiten
+from bagwise.linalg import cholesky, logdet, settled, squared_lengths, unwhiten, weighted_gram, whiten
 
 
 @pytest.fixture
@@ -72,3 +72,14 @@ def test_settled_is_a_copy_with_rows_together():
     assert copy.is_contiguous()
     assert torch.equal(copy, A)
     assert copy.data_ptr() != A.data_ptr()
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7, 60])
+@pytest.mark.parametrize("rows", [1, 1024, 2500])
+def test_products_in_stretches_equal_plain_products(rows, columns):
+    rng = np.random.default_rng(rows + columns)
+    A, w = torch.tensor(rng.normal(size=(rows, columns))), torch.tensor(rng.random(rows))
+    lower = torch.tril(torch.tensor(rng.normal(size=(columns, columns))))
+    torch.testing.assert_close(weighted_gram(A, w), A.T @ (w[:, None] * A), rtol=1e-12, atol=1e-10)
+    torch.testing.assert_close(weighted_gram(A, w), weighted_gram(A, w).T, rtol=1e-12, atol=1e-10)
+    torch.testing.assert_close(squared_lengths(A, lower), (A @ lower.T).square().sum(1), rtol=1e-12, atol=1e-10)

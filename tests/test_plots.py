@@ -3,13 +3,23 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from bagwise import MILGPProbit
+from bagwise import BagGP, MILGPProbit
 from bagwise.datasets import make_bags
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import reliability_curve
-from bagwise.plots import ORANGE, BagDisplay, ReliabilityDisplay, TraceDisplay, as_images, wilson_interval
+from bagwise.plots import (
+    ORANGE,
+    BagDisplay,
+    DecisionMapDisplay,
+    RelevanceDisplay,
+    ReliabilityDisplay,
+    TraceDisplay,
+    as_images,
+    wilson_interval,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +134,70 @@ def test_wilson_interval_against_a_published_value():
     below, above = wilson_interval(np.array([0.0, 0.5]), np.array([10, 10]))
     np.testing.assert_allclose([below[0], above[0]], [0.0, 0.2775], atol=5e-4)
     np.testing.assert_allclose([below[1], above[1]], [0.2366, 0.7634], atol=5e-4)
+
+
+def test_few_relevances_are_bars_by_rank_and_known_ones_are_marked():
+    display = RelevanceDisplay([0.1, 0.6, 0.3], names=["a$b", "b", "c"], relevant=[False, True, False]).plot()
+    assert [bar.get_width() for bar in display.ax_.patches] == [0.6, 0.3, 0.1]
+    assert to_hex(display.ax_.patches[0].get_facecolor()) == ORANGE
+    assert texts(display.ax_) == ["0.60", "b", "0.30", "c", "0.10", "a$b"]
+
+
+def test_many_relevances_are_points_in_the_order_of_the_columns():
+    shares = np.random.default_rng(0).dirichlet(np.ones(60))
+    display = RelevanceDisplay(shares, relevant=np.arange(60) < 5).plot()
+    others, known = (line.get_ydata() for line in display.ax_.lines[:2])
+    np.testing.assert_array_equal(known, shares[:5])
+    np.testing.assert_array_equal(others, shares[5:])
+    assert display.ax_.get_yscale() == "log"
+    plain = RelevanceDisplay(shares).plot(max_features=100)
+    assert len(plain.ax_.patches) == 60
+
+
+def test_relevances_of_a_fitted_model(data):
+    bags, y, _ = data
+    fitted = BagGP(ard=True, learn=False).fit(bags, y)
+    display = RelevanceDisplay.from_estimator(fitted)
+    np.testing.assert_allclose([bar.get_width() for bar in display.ax_.patches], 1 / bags.n_features)
+    with pytest.raises(BagDataError, match="no lengthscales"):
+        RelevanceDisplay.from_estimator(BagGP(kernel="linear", learn=False).fit(bags, y))
+    with pytest.raises(BagDataError, match="3 features, but 2 names"):
+        RelevanceDisplay([0.2, 0.3, 0.5], names=["a", "b"])
+
+
+def test_a_decision_map_shows_the_probabilities_of_the_plane(model, data):
+    bags, _, instance_y = data
+    display = DecisionMapDisplay.from_estimator(model, bags, features=(1, 3), instance_y=instance_y, resolution=12)
+    assert display.probability.shape == (12, 12)
+    row = np.median(bags.X, axis=0)
+    row[1], row[3] = display.across[4], display.up[9]
+    assert display.probability[9, 4] == pytest.approx(model.predict_instance_proba(row[None])[0, 1])
+    assert display.across[0] < bags.X[:, 1].min() < bags.X[:, 1].max() < display.across[-1]
+    sizes = [len(dots.get_offsets()) for dots in display.ax_.collections if dots.get_offsets().size]
+    assert sorted(sizes)[-2:] == sorted([(instance_y == 0).sum(), (instance_y == 1).sum()])
+    assert display.ax_.get_xlabel() == "feature 1"
+
+
+def test_a_decision_map_of_one_label_with_unknown_instances(two_labels, data):
+    bags, _, _ = data
+    at = np.zeros(4)
+    display = DecisionMapDisplay.from_estimator(two_labels, bags, label=1, at=at, resolution=5)
+    grid = np.column_stack([display.across, np.full(5, display.up[0]), np.zeros((5, 2))])
+    np.testing.assert_allclose(display.probability[0], two_labels.predict_instance_proba(grid)[:, 1])
+    assert display.plot(colorbar=True, title="map").ax_.get_title() == "map"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"features": (0, 0)}, "two different"),
+        ({"features": (0, 9)}, "no column 9"),
+        ({"features": ("age", 1)}, "no column 'age'"),
+        ({"at": [1.0]}, "a row of 4"),
+        ({"instance_y": [1, 0]}, "one value per instance"),
+        ({"resolution": 1}, "resolution"),
+    ],
+)
+def test_what_a_decision_map_refuses(settings, message, model, data):
+    with pytest.raises(BagDataError, match=message):
+        DecisionMapDisplay.from_estimator(model, data[0], **settings)

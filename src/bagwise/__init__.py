@@ -3,17 +3,25 @@
 from importlib.metadata import version
 
 from bagwise.bags import Bags
-from bagwise.evidence import Evidence, count, fraction, label
+from bagwise.evidence import Evidence, count, fraction, guessed_fractions, label
 from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
 from bagwise.feature_maps import register_feature_map
 from bagwise.models import load
 from bagwise.models.bag_gp import BagGP
+from bagwise.models.gpmil import GPMIL
+from bagwise.models.group_kernel_machine import GroupKernelMachine
 from bagwise.models.mil_gp_probit import MILGPProbit
+from bagwise.models.miplgp import MIPLGP
+from bagwise.models.vgpmil import LMVGPMIL, VGPMIL
 from bagwise.per_instance import PerInstance
 
 __version__ = version("bagwise")
 
 __all__ = [
+    "GPMIL",
+    "LMVGPMIL",
+    "MIPLGP",
+    "VGPMIL",
     "BagDataError",
     "BagDataWarning",
     "BagGP",
@@ -21,11 +29,13 @@ __all__ = [
     "BagwiseError",
     "ConvergenceWarning",
     "Evidence",
+    "GroupKernelMachine",
     "MILGPProbit",
     "ModelFileError",
     "PerInstance",
     "count",
     "fraction",
+    "guessed_fractions",
     "label",
     "load",
     "register_feature_map",

@@ -14,10 +14,10 @@ from torch import Tensor
 from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
-from bagwise.features import Features
+from bagwise.features import Design, Features
+from bagwise.metrics import positive_proba
 from bagwise.posterior import Posterior
-from bagwise.predict import bag_probability
-from bagwise.predict_samples import log_none_positive, posterior_draws
+from bagwise.predict_samples import posterior_draws
 
 CANDIDATES = ("bags", "instances")
 STRATEGIES = ("bald", "entropy", "random")
@@ -105,6 +105,11 @@ def suggest(
 
 def _checked_bags(model: Any, bags: Any) -> Bags:
     check_is_fitted(model, "posterior_")
+    if hasattr(model, "instance_classes_"):
+        raise BagDataError(
+            f"suggest asks for labels of two classes; {type(model).__name__} chooses one class out of many, for which it "
+            "cannot tell yet what to label next."
+        )
     if not isinstance(model.posterior_, Posterior):
         raise BagDataError(f"suggest needs a Gaussian or sampled posterior; {type(model).__name__} has none.")
     checked: Bags = model._check_bags(bags)
@@ -159,7 +164,7 @@ class _Pool:
         self.features: Features = model.features_
         self.posterior: Posterior = model.posterior_
         self.seed: int = model.seed_
-        self.bags = bags
+        self.model, self.bags = model, bags
 
     @cached_property
     def draws(self) -> Tensor:
@@ -170,20 +175,24 @@ class _Pool:
         """(1.11), summed over label columns."""
         parts = []
         for _, design in self.features.designs(self.bags):
-            columns = [_information(_outcomes(log_none_positive(design, weights))) for weights in self.draws]
+            columns = [_information(_outcomes(log_none)) for log_none in self._log_none(design)]
             parts.append(torch.stack(columns).sum(0))
         return torch.cat(parts).cpu().numpy()
 
     def entropy(self) -> Floats:
         """Entropy of the predicted probability, summed over label columns."""
-        chance = torch.from_numpy(bag_probability(self.features, self.posterior, self.bags, self.seed))
-        return _entropy(chance, 1.0 - chance).sum(1).numpy()
+        chance = positive_proba(self.model.predict_proba(self.bags), self.model.classes_)
+        positive = torch.from_numpy(chance.reshape(len(self.bags), -1))
+        return _entropy(positive, 1.0 - positive).sum(1).numpy()
 
     def outcomes(self, numbers: Ints) -> list[_Outcomes]:
         """What the labels of some candidates may turn out to be, one entry per label column."""
-        designs = [design for _, design in self.features.designs(self.bags[numbers])]
-        log_none = (torch.cat([log_none_positive(design, weights) for design in designs]) for weights in self.draws)
-        return [_outcomes(column) for column in log_none]
+        designs = [self._log_none(design) for _, design in self.features.designs(self.bags[numbers])]
+        return [_outcomes(torch.cat(column)) for column in zip(*designs, strict=True)]
+
+    def _log_none(self, design: Design) -> list[Tensor]:
+        columns: list[Tensor] = self.model._log_negative(design, self.draws)
+        return columns
 
 
 def _outcomes(log_none: Tensor) -> _Outcomes:

@@ -1,7 +1,6 @@
 """The command line: thin, typed; bad input ends with one message and status 2."""
 
 import json
-import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,11 +18,13 @@ from typer.core import TyperGroup
 from bagwise import active, cli_evidence
 from bagwise._files import write_whole
 from bagwise.bags import Bags
-from bagwise.cli_evidence import NAME_THEM, Said, fitted_features, read_for
+from bagwise.cli_bench import bench
+from bagwise.cli_evidence import NAME_THEM, fitted_features, read_for
 from bagwise.cli_options import check_output, parse_image_shape, parse_names, parse_settings
 from bagwise.datasets import load_digit_bags
 from bagwise.exceptions import BagDataError, BagwiseError
 from bagwise.io.bag_data import BagData, read_bags
+from bagwise.io.plain_json import plain_numbers
 from bagwise.io.predictions import bag_table, instance_table
 from bagwise.io.tables import table_suffix, write_table
 from bagwise.models import discover, load
@@ -71,6 +72,14 @@ CountColumns = Annotated[
     str | None,
     typer.Option("--count", metavar="LO,HI", help="Columns with the lowest and highest number of positives."),
 ]
+CandidateColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--candidates",
+        metavar="COL,COL,...",
+        help="Columns of 0/1, one per class that the bag may have; in an .npz archive one array of shape (B, classes).",
+    ),
+]
 InstanceColumns = Annotated[
     str | None,
     typer.Option("--instance-label", metavar="COL[,COL]", help="Column(s) with instance labels, for evaluation only."),
@@ -116,6 +125,7 @@ def fit(
     label: LabelColumns = None,
     fraction: FractionColumn = None,
     count: CountColumns = None,
+    candidates: CandidateColumns = None,
     known: Annotated[
         str | None,
         typer.Option(
@@ -137,9 +147,9 @@ def fit(
         ),
     ] = None,
 ) -> None:
-    """Fit a model to what is known of bags (--label, --fraction or --count) and write it to a file."""
+    """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     chosen = _chosen_model(model)
-    said = cli_evidence.chosen(label, fraction, count) or Said()
+    said = cli_evidence.chosen(label, fraction, count, candidates) or cli_evidence.usual(model)
     estimator = chosen(
         **cli_evidence.with_evidence(model, said, known, {"verbose": 1} | parse_settings(settings or [], chosen))
     )
@@ -185,6 +195,7 @@ def evaluate(
     label: LabelColumns = None,
     fraction: FractionColumn = None,
     count: CountColumns = None,
+    candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
     json_output: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
@@ -192,9 +203,9 @@ def evaluate(
 ) -> None:
     """How good the probabilities are: of bags and, where instance labels exist, of instances.
 
-    The truth about bags is looked for where the fit found it; --label, --fraction or --count name another.
+    The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name another.
     """
-    said = cli_evidence.chosen(label, fraction, count)
+    said = cli_evidence.chosen(label, fraction, count, candidates)
     if json_output is not None:
         check_output(json_output)
     estimator = load(model)
@@ -206,7 +217,7 @@ def evaluate(
     found = content.reports(collect(estimator, known.bags, truth, known.instance_y))
     print_measures(found)
     if json_output is not None:
-        text = json.dumps({"model": estimator.card.name} | _plain_numbers(found), indent=2, allow_nan=False)
+        text = json.dumps({"model": estimator.card.name} | plain_numbers(found), indent=2, allow_nan=False)
         write_whole(json_output, lambda stream: stream.write(text.encode("utf-8")))
         typer.echo(f"measures: {json_output}")
 
@@ -248,6 +259,7 @@ def report(
     label: LabelColumns = None,
     fraction: FractionColumn = None,
     count: CountColumns = None,
+    candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Bags, judged",
     image_shape: Annotated[
@@ -256,7 +268,7 @@ def report(
 ) -> None:
     """One self-contained HTML page: figures of merit where the truth is known, diagrams, bags to look at."""
     shape = parse_image_shape(image_shape)
-    said = cli_evidence.chosen(label, fraction, count)
+    said = cli_evidence.chosen(label, fraction, count, candidates)
     check_output(output)
     estimator = load(model)
     known = read_for(estimator, data, bag, said, instance_label, may_be_absent=said is None)
@@ -294,6 +306,9 @@ def demo(
     typer.echo(f"model: {output / 'model.safetensors'}\nreport, to open in a browser: {page}")
 
 
+app.command()(bench)
+
+
 _DEMO_NOTE = (
     "Every bag holds 6 to 12 handwritten digits. From {n_train} bags the model was told only whether there is a 9 in "
     "them, never which digit it is. Here are {n_test} other bags: which of them hold a 9, and where is it?"
@@ -321,20 +336,11 @@ def _unlabelled(known: BagData) -> Bags:
 
 def _say_fitted(model: Any, bags: Bags, seconds: float) -> None:
     end = "settled" if model.trace_.converged else "not settled"
-    inference = getattr(model, "inference_", None)
+    inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
     typer.echo(
         f"{type(model).__name__}: {len(bags)} bags, {bags.n_instances} instances, {bags.n_features} features; "
         f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end}) in {seconds:.1f} s"
     )
-
-
-def _plain_numbers(value: Any) -> Any:
-    """Numbers JSON can hold: an undefined one is null, an infinite one is text."""
-    if isinstance(value, dict):
-        return {name: _plain_numbers(part) for name, part in value.items()}
-    if math.isnan(value):
-        return None
-    return str(value) if math.isinf(value) else value
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """Which columns say what about the bags: from options to a fit, and from a fitted model back to its columns."""
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,12 @@ from bagwise import evidence
 from bagwise.cli_options import parse_names
 from bagwise.exceptions import BagDataError
 from bagwise.io.bag_data import BagData, is_archive, read_bags
+from bagwise.io.npz import unnamed_columns
+from bagwise.io.predictions import is_of_classes
 from bagwise.models import discover
 
-KINDS = ("label", "fraction", "count")
-NAME_THEM = "name the column with --label, --fraction or --count"
+KINDS = ("label", "fraction", "count", "candidates")
+NAME_THEM = "name the column with --label, --fraction, --count or --candidates"
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,11 @@ class Said:
         return " ".join((f"--{self.kind}", ",".join(self.names))).strip()
 
 
-def chosen(label: str | None, fraction: str | None, count: str | None) -> Said | None:
+def chosen(label: str | None, fraction: str | None, count: str | None, candidates: str | None = None) -> Said | None:
     """The one option that was given, or None; two of them are an error."""
     given = [
         Said(kind, tuple(parse_names(text)))
-        for kind, text in zip(KINDS, (label, fraction, count), strict=True)
+        for kind, text in zip(KINDS, (label, fraction, count, candidates), strict=True)
         if text is not None
     ]
     if len(given) > 1:
@@ -44,6 +46,11 @@ def chosen(label: str | None, fraction: str | None, count: str | None) -> Said |
 
 
 # ---------------------------------------------------------------- for a fit
+
+
+def usual(name: str) -> Said:
+    """What bags say to a model where no option says it: candidates where it takes them, labels otherwise."""
+    return Said("candidates") if "candidates" in discover()[name].card.evidence else Said()
 
 
 def with_evidence(name: str, said: Said, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
@@ -69,10 +76,22 @@ def read_for_fit(
 ) -> BagData:
     """The bags and what they say; without any of it there is nothing to learn from."""
     _check_ends(said, data)
-    found = read_bags(data, bag=bag, labels=said.names, known=known, features=features or None, ignore=ignore)
+    names = array_names(said, data)
+    found = read_bags(data, bag=bag, labels=names, known=known, features=features or None, ignore=ignore)
     if found.y is None:
         raise BagDataError(f"{data}: nothing is said of the bags that could be learned from; {NAME_THEM}.")
-    return found
+    return _numbered(found) if said.kind == "candidates" else found
+
+
+def array_names(said: Said, data: Path) -> tuple[str, ...]:
+    """The columns to read; of an archive, where none are named, the usual array of candidates."""
+    return ("candidates",) if said.kind == "candidates" and not said.names and is_archive(data) else said.names
+
+
+def _numbered(found: BagData) -> BagData:
+    """Candidates of an archive that does not name its classes: by their numbers."""
+    made_up = found.labels == tuple(unnamed_columns(len(found.labels)))
+    return replace(found, y=np.asarray(found.y)) if made_up else found
 
 
 def columns(data: Path, bag: str | None, said: Said, known: str | None, found: BagData) -> dict[str, Any]:
@@ -97,9 +116,11 @@ def _check_ends(said: Said, data: Path) -> None:
 def fitted(model: Any, data: Path) -> Said:
     """What the bags said in the fit, under the names it has in a file of this kind."""
     columns = model.columns_
-    for kind in ("fraction", "count"):
+    for kind in ("fraction", "count", "candidates"):
         if columns.get(kind):
             return Said(kind, tuple(columns[kind]))
+    if columns.get("candidates") is not None:
+        return Said("candidates")
     return Said("label", tuple(columns.get("arrays" if is_archive(data) else "label") or ()))
 
 
@@ -119,7 +140,7 @@ def read_for(
     return read_bags(
         data,
         bag=bag or model.columns_.get("bag"),
-        labels=asked.names,
+        labels=array_names(asked, data),
         known=model.columns_.get("known") if with_known else None,
         instance_labels=parse_names(instance_label),
         features=fitted_features(model),
@@ -138,6 +159,8 @@ def truth(model: Any, found: BagData, said: Said | None, data: Path) -> Any:
     if found.y is None:
         return None
     kind = (said or fitted(model, data)).kind
+    if is_of_classes(model):
+        return np.asarray(found.y)
     if kind == "fraction":
         return evidence.fraction(found.y, ids=found.bags.ids)
     if kind == "count":

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from bagwise.links import PROBIT, Link
+
 LARGEST_TABLE_BAG = 128  # larger bags go through their Fourier transform, which is then faster
 FOURIER_ERROR = 1e-12  # in total variation, for each column
 _SIZE_RATIO = 1.25  # bags of one bucket differ in size by at most this factor
@@ -18,10 +20,11 @@ _CELLS_ELSEWHERE = 2**24
 _BLOCK = 32  # instances whose law is tabulated before it is transformed
 
 
-def summed_count_laws(scores: Tensor, sizes: Tensor) -> Tensor:
-    """Σ_s P(k_b = k | p_i = cdf(scores[i, s])) for k = 0 … n_b: flat, n_b + 1 entries per bag, bag after bag.
+def summed_count_laws(scores: Tensor, sizes: Tensor, link: Link = PROBIT) -> Tensor:
+    """Σ_s P(k_b = k | scores[:, s]) for k = 0 … n_b: flat, n_b + 1 entries per bag, bag after bag.
 
-    ``scores`` is (N, S), the instances of a bag together; ``sizes`` (B,) are n_b. Up to ``LARGEST_TABLE_BAG``
+    ``scores`` is (N, S), the instances of a bag together, and the link makes probabilities of them; ``sizes`` (B,) are
+    n_b. Up to ``LARGEST_TABLE_BAG``
     instances every entry keeps its relative accuracy, as only positive numbers are added and multiplied. Above, the
     law of each column is off by at most ``FOURIER_ERROR`` altogether, so smaller entries have no meaning.
     """
@@ -29,7 +32,7 @@ def summed_count_laws(scores: Tensor, sizes: Tensor) -> Tensor:
     for bags in _buckets(sizes):
         add = _add_tables if int(sizes[bags].max()) <= LARGEST_TABLE_BAG else _add_transforms
         for some, columns in _pieces(sizes[bags], scores):
-            p, q = _chances(_gather(scores[:, columns], sizes, bags[some]))
+            p, q = link.chances(_gather(scores[:, columns], sizes, bags[some]))
             first = (sizes.cumsum(0) - sizes + torch.arange(len(sizes), device=sizes.device))[bags[some]]
             add(laws, p, q, first, sizes[bags[some]])
     return laws
@@ -61,12 +64,6 @@ def _gather(scores: Tensor, sizes: Tensor, bags: Tensor) -> Tensor:
     rows = (sizes.cumsum(0) - sizes)[bags] + position
     absent = position >= sizes[bags]
     return scores[rows.masked_fill(absent, 0)].double().masked_fill_(absent[..., None], -torch.inf)
-
-
-def _chances(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """cdf(x) and cdf(-x), both with all their digits (torch's own ndtr loses those of its lower tail)."""
-    scaled = scores * math.sqrt(0.5)
-    return 0.5 * torch.special.erfc(-scaled), 0.5 * torch.special.erfc(scaled)
 
 
 def _add_tables(laws: Tensor, p: Tensor, q: Tensor, first: Tensor, sizes: Tensor) -> None:

@@ -5,7 +5,7 @@ with instances that are certainly negative (log p = -inf, log q = 0), which chan
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
 import torch
@@ -16,6 +16,7 @@ from bagwise.exceptions import BagDataError, NumericalError
 LARGEST_EXACT_BAG = 2000  # free tables of larger bags go to count_saddle
 NARROW_TABLE = 32  # so many columns are always affordable, whatever the size of the bag
 _SIZE_RATIO = 1.25  # bags of one bucket differ in size by at most this factor
+_SMALL_CELLS = 2**13  # numbers per table up to which bags of any size share a bucket
 _CHUNK_CELLS = {"cpu": 2**20}  # numbers per table worked on at once: cache on a processor, memory on an accelerator
 _CHUNK_CELLS_ELSEWHERE = 2**26
 _CONTOUR_CELLS = 64  # numbers per instance that count_saddle is reckoned at
@@ -96,11 +97,14 @@ class CountPotentials:
         new._plan = tuple(bucket.to(device) for bucket in self._plan)
         return new
 
+    def table_of(self, bag: int) -> Tensor:
+        """(n + 1,) log psi of one bag."""
+        first = int(self._offsets[bag]) + bag
+        return self._log_psi[first : first + int(self._sizes[bag]) + 1]
+
     def of_bag(self, bag: int) -> "CountPotentials":
         """The potential of one bag alone."""
-        first = int(self._offsets[bag]) + bag
-        size = self._sizes[bag : bag + 1]
-        return CountPotentials(self._log_psi[first : first + int(size) + 1], size)
+        return CountPotentials(self.table_of(bag), self._sizes[bag : bag + 1])
 
 
 # ---------------------------------------------------------------- pieces of work
@@ -202,8 +206,21 @@ def _plan(log_psi: Tensor, sizes: Tensor) -> tuple[Bucket, ...]:
     kind = ((large.long() * 2 + mirrored) * 1024 + size_class) * 64 + width_class
     kind, order = kind.sort(stable=True)
     ends = (kind.diff() != 0).nonzero().squeeze(1) + 1
-    groups = order.tensor_split(ends.cpu()) if len(order) else ()
+    groups = _merged(order.tensor_split(ends.cpu()) if len(order) else (), sizes, width, large, mirrored)
     return tuple(_bucket(log_psi, sizes, bags, width, bool(mirrored[bags[0]]), bool(large[bags[0]])) for bags in groups)
+
+
+def _merged(groups: Iterable[Tensor], sizes: Tensor, width: Tensor, large: Tensor, mirrored: Tensor) -> list[Tensor]:
+    """Groups of bags, small ones together: a loop over positions then costs more than their padding does."""
+    merged: list[Tensor] = []
+    for bags in groups:
+        both = torch.cat([merged[-1], bags]) if merged else bags
+        one_kind = bool((large[both] == large[both[0]]).all()) and bool((mirrored[both] == mirrored[both[0]]).all())
+        if merged and one_kind and len(both) * int(sizes[both].max()) * int(width[both].max()) <= _SMALL_CELLS:
+            merged[-1] = both
+        else:
+            merged.append(bags)
+    return merged
 
 
 def _constant_from(log_psi: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:

@@ -187,12 +187,13 @@ def _backward(log_p: Tensor, log_q: Tensor, table: Tensor) -> Tensor:
     size, width = len(log_p), len(table)
     beta = table.new_empty((size + 1, width + 1, table.shape[1]))
     beta[size, :width], beta[size, width] = table, table[-1]
-    for i in reversed(range(size)):
+    *rows, after = beta  # views, all at once: on small tables taking slices costs more than the sums
+    for i, (row, p, q) in reversed(list(enumerate(zip(rows, log_p, log_q, strict=True)))):
         reached = min(i + 1, width)
-        stay, rise = beta[i + 1, :reached] + log_q[i], beta[i + 1, 1 : reached + 1] + log_p[i]
-        torch.logaddexp(stay, rise, out=beta[i, :reached])
+        torch.logaddexp(after[:reached] + q, after[1 : reached + 1] + p, out=row[:reached])
         if reached == width:
-            beta[i, width] = beta[i, width - 1]
+            row[width] = row[width - 1]
+        after = row
     return beta
 
 
@@ -217,14 +218,15 @@ def _log_sum(terms: Tensor) -> Tensor:
 def _exact_draw(log_p: Tensor, log_q: Tensor, table: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     """Labels from the front, y_i ~ P(y_i | y_1 .. y_{i-1}, evidence), and log Z."""
     beta = _backward(log_p, log_q, table)
-    labels = torch.empty_like(uniforms, dtype=torch.bool)
+    # u < sigmoid(odds) is logit(u) < odds. An impossible choice has odds of +-inf: hard evidence always holds. Odds of
+    # states that no instance can be in are rubbish, and nobody looks at them.
+    odds = (beta[1:, 1:] - beta[1:, :-1]).add_((log_p - log_q)[:, None])
     state = torch.zeros(1, log_p.shape[1], dtype=torch.int64, device=log_p.device)
-    for i in range(len(log_p)):
-        stay, rise = beta[i + 1].gather(0, state)[0], beta[i + 1].gather(0, state + 1)[0]
-        # An impossible choice has odds of +-inf, hence a chance of exactly 0 or 1: hard evidence always holds.
-        labels[i] = uniforms[i] < torch.sigmoid((log_p[i] + rise) - (log_q[i] + stay))
-        state = (state + labels[i]).clamp_(max=len(table) - 1)
-    return labels, beta[0, 0]
+    labels = []
+    for own, threshold in zip(odds, torch.logit(uniforms), strict=True):
+        labels.append(threshold < own.gather(0, state))
+        state = (state + labels[-1]).clamp_(max=len(table) - 1)
+    return torch.cat(labels), beta[0, 0]
 
 
 # ---------------------------------------------------------------- pairs of instances

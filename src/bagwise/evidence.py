@@ -1,6 +1,6 @@
 """What each bag says about the number of positives in it, and the potentials that follow (theory section 2.1)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -68,13 +68,26 @@ def label(y: Any) -> Evidence:
 def fraction(m: Any, confidence: Any = 1000.0, *, ids: Sequence[str] | None = None) -> Evidence:
     """Fractions of positives in [0, 1] (NaN: nothing known) and how surely they are known, one per bag.
 
-    ``ids`` are names of the bags, for error messages.
+    A confidence of 0 is none: the bag then says nothing. ``ids`` are names of the bags, for error messages.
     """
     values, trust = _numbers(m, confidence)
-    missing = np.isnan(values)
+    missing = np.isnan(values) | (trust == 0)
     _refuse((values < 0) | (values > 1), values, "a fraction lies in [0, 1], or is NaN (missing)", ids)
-    _refuse(~missing & ~(np.isfinite(trust) & (trust > 0)), trust, "a confidence is a positive number", ids)
+    _refuse(~missing & ~(np.isfinite(trust) & (trust > 0)), trust, "a confidence is a number of at least 0", ids)
     return Evidence(np.where(missing, NONE, FRACTION), values, trust)
+
+
+def guessed_fractions(annotations: Sequence[Collection[Any]], word: Any) -> Floats:
+    """A guess at the fraction of every bag that shows ``word``, from the words its bag is annotated with.
+
+    For pictures with captions, texts with keywords, baskets with tags: the parts of a bag are taken to be shared out
+    evenly among its w words (Kück & de Freitas), so the guess is 1/w where ``word`` is among them, and 0 (certainly
+    none) where it is not. A crude guess deserves a modest ``confidence``.
+    """
+    for bag, words in enumerate(annotations):
+        if isinstance(words, str) or len(set(words)) == 0:
+            raise BagDataError(f"entry {bag}: expected the words of the annotation, at least one; found {words!r}.")
+    return np.array([(word in set(words)) / len(set(words)) for words in annotations], dtype=np.float64)
 
 
 def count(lo: Any, hi: Any, *, ids: Sequence[str] | None = None) -> Evidence:

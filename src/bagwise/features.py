@@ -4,7 +4,7 @@ import copy
 import itertools
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ class Features:
 
     kernel: Any
     inducing: Tensor  # (R, D), in standardised units; its type and device are those of the features
-    lower: Tensor  # Cholesky factor of k(Z, Z) + jitter
+    lower: Tensor | None  # Cholesky factor of k(Z, Z) + jitter; None: φ(x) = k(x, Z) itself and κ = 0 (theory 8.1)
     shift: Tensor  # (D,) subtracted from every row …
     scale: Tensor  # (D,) … which is then divided by this, both in double precision, before any rounding to float32
     bias: float  # prior standard deviation of the constant; its column stands last, absent when 0
@@ -53,8 +53,8 @@ class Features:
     origin: str  # where the inducing inputs come from
 
     def __post_init__(self) -> None:
-        for name in _TENSORS:
-            object.__setattr__(self, name, settled(getattr(self, name)))
+        for name, value in self.tensors().items():
+            object.__setattr__(self, name, settled(value))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -76,11 +76,15 @@ class Features:
         """Number of features: the inducing inputs and, if there is one, the bias."""
         return self.n_inducing + (self.bias > 0)
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Its arrays by name."""
+        named = {name: getattr(self, name) for name in _TENSORS}
+        return {name: value for name, value in named.items() if value is not None}
+
     def to(self, device: torch.device) -> "Features":
         """The same map on another device."""
-        moved = {name: getattr(self, name).to(device) for name in _TENSORS}
-        kernel = copy.deepcopy(self.kernel).to(device)
-        return Features(kernel, **moved, bias=self.bias, jitter=self.jitter, origin=self.origin)
+        moved: dict[str, Any] = {name: value.to(device) for name, value in self.tensors().items()}
+        return replace(self, kernel=copy.deepcopy(self.kernel).to(device), **moved)
 
     def transform(self, bags: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Whitened features (N, R) and conditional variances (N,) of every instance."""
@@ -100,33 +104,58 @@ class Features:
             segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
             yield part, Design(*self._rows(some.X, inverse), segments)
 
-    def _inverse(self) -> Tensor:
+    def _inverse(self) -> Tensor | None:
         # One product with L⁻¹ is faster than a triangular solve per chunk; L has condition 1/√jitter at most.
+        if self.lower is None:
+            return None
         eye = torch.eye(self.n_inducing, dtype=self.lower.dtype, device=self.lower.device)
         return whiten(self.lower, eye)
 
     def standardised(self, X: Any) -> Tensor:
         """Rows as the kernel sees them."""
-        return _standardised(X, self.shift, self.scale).to(self.dtype)
+        return standardised_rows(X, self.shift, self.scale).to(self.dtype)
 
-    def _rows(self, X: Any, inverse: Tensor) -> tuple[Tensor, Tensor]:
+    def _rows(self, X: Any, inverse: Tensor | None) -> tuple[Tensor, Tensor]:
         """φ and κ of some rows, filled in block by block: a kernel needs several times the memory of its result."""
         phi = torch.empty(X.shape[0], self.n_columns, dtype=self.dtype, device=self.device)
         kappa = torch.empty(X.shape[0], dtype=self.dtype, device=self.device)
         block = max(1, _CHUNK_ROWS[self.device.type] // 4)
         for start in range(0, X.shape[0], block):
             rows = slice(start, start + block)
-            self._fill(X[rows], inverse, phi[rows], kappa[rows])
+            self._fill(self._against_inducing(X[rows]), inverse, phi[rows], kappa[rows])
         return phi, kappa
 
+    def of_standardised(self, x: Tensor) -> Tensor:
+        """φ of rows that are standardised already, (n, R)."""
+        phi = torch.empty(len(x), self.n_columns, dtype=self.dtype, device=self.device)
+        kappa = torch.empty(len(x), dtype=self.dtype, device=self.device)
+        self._fill(self._products(x), self._inverse(), phi, kappa)
+        return phi
+
     @torch.no_grad()
-    def _fill(self, X: Any, inverse: Tensor, phi: Tensor, kappa: Tensor) -> None:
-        x = self.standardised(X)
-        own = phi[:, : self.n_inducing]
-        own.copy_(kernels.cross(self.kernel, x, self.inducing) @ inverse.T)
+    def _against_inducing(self, X: Any) -> tuple[Tensor, Tensor]:
+        """k(x, Z) and k(x, x) of some rows; sparse rows under a linear kernel stay sparse."""
+        scale = kernels.linear_variance(self.kernel) if scipy.sparse.issparse(X) else None
+        if scale is None:
+            return self._products(self.standardised(X))
+        parts = _sparse_products(X, self.inducing, self.shift, self.scale)
+        cross, squares = (scale * torch.as_tensor(part, dtype=self.dtype, device=self.device) for part in parts)
+        return cross, squares
+
+    @torch.no_grad()
+    def _products(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return kernels.cross(self.kernel, x, self.inducing), kernels.diagonal(self.kernel, x)
+
+    @torch.no_grad()
+    def _fill(self, seen: tuple[Tensor, Tensor], inverse: Tensor | None, phi: Tensor, kappa: Tensor) -> None:
+        own, (columns, variance) = phi[:, : self.n_inducing], seen
+        own.copy_(columns if inverse is None else columns @ inverse.T)
         if self.bias > 0:
             phi[:, -1] = self.bias
-        kappa.copy_((kernels.diagonal(self.kernel, x) - torch.linalg.vecdot(own, own)).clamp(min=0.0))
+        if inverse is None:
+            kappa.zero_()
+            return
+        kappa.copy_((variance - torch.linalg.vecdot(own, own)).clamp(min=0.0))
 
 
 def make_features(
@@ -142,13 +171,20 @@ def make_features(
     device: torch.device,
     dtype: torch.dtype,
     random: np.random.RandomState,
+    whitened: bool = True,
 ) -> Features:
-    """Choose scale, inducing inputs and factorisation for some training bags."""
-    made = kernels.make_kernel(kernel, bags.n_features, lengthscale, dtype).to(device)
+    """Choose scale, inducing inputs and factorisation for some training bags.
+
+    Not ``whitened`` the features are k(x, Z) as it is, so that the kernel need not be positive definite.
+    """
+    names = kernels.NAMES if whitened else kernels.COLUMN_NAMES
+    made = kernels.make_kernel(kernel, bags.n_features, lengthscale, dtype, names).to(device)
     bias = check.check_positive("bias", bias, zero=True)
     jitter = DEFAULT_JITTER[dtype] if jitter is None else check.check_positive("jitter", jitter, zero=True)
-    moments = _moments(bags, device) if check.check_flag("standardize", standardize) else _no_moments(bags, device)
+    moments = row_moments(bags, standardize, device)
     rows, origin = _inducing_rows(bags, n_inducing, inducing, moments, random)
+    if not whitened:
+        return Features(made, rows.to(dtype), None, *moments, bias=bias, jitter=jitter, origin=origin)
     return assemble(made, rows.to(dtype), *moments, bias=bias, jitter=jitter, origin=origin)
 
 
@@ -159,6 +195,23 @@ def assemble(
     with torch.no_grad():
         factor = cholesky(kernels.gram(kernel, inducing), jitter, "kernel matrix of the inducing inputs")
     return Features(kernel, inducing, factor.lower, shift, scale, bias, factor.jitter, origin)
+
+
+def traced_design(
+    kernel: Any, inducing: Tensor, x: Tensor, segments: Segments, *, bias: float, jitter: float
+) -> Design:
+    """The design of standardised rows x as a differentiable function of the kernel and the inducing inputs."""
+    factor = cholesky(kernels.gram(kernel, inducing), jitter, "kernel matrix", attempts=3)
+    phi = whiten(factor.lower, kernels.cross(kernel, inducing, x)).T
+    kappa = (kernels.diagonal(kernel, x) - phi.square().sum(1)).clamp(min=0.0)
+    if bias > 0:
+        phi = torch.cat([phi, torch.full_like(phi[:, :1], bias)], dim=1)
+    return Design(phi, kappa, segments)
+
+
+def row_moments(bags: Bags, standardize: bool, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Shift and scale of the rows: those that standardise every column, or 0 and 1."""
+    return _moments(bags, device) if check.check_flag("standardize", standardize) else _no_moments(bags, device)
 
 
 def _moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -205,9 +258,19 @@ def bag_slices(offsets: NDArray[np.int64], rows: int) -> Iterator[slice]:
         yield slice(int(start), int(stop))
 
 
-def _standardised(X: Any, shift: Tensor, scale: Tensor) -> Tensor:
+def standardised_rows(X: Any, shift: Tensor, scale: Tensor) -> Tensor:
+    """Rows as a kernel sees them, in double precision on the device of the moments."""
     dense = X.toarray() if scipy.sparse.issparse(X) else X
     return torch.tensor(dense, dtype=shift.dtype, device=shift.device).sub_(shift).div_(scale)  # a copy of this chunk
+
+
+def _sparse_products(X: Any, inducing: Tensor, shift: Tensor, scale: Tensor) -> tuple[NDArray[Any], NDArray[Any]]:
+    """x·z and x·x of rows x = (X − m) / s, multiplied out so that X stays sparse."""
+    m, s, z = (part.cpu().double().numpy() for part in (shift, scale, inducing))
+    rows = X.astype(np.float64)
+    cross = rows @ (z / s).T - z @ (m / s)
+    squares = rows.multiply(rows) @ s**-2.0 - 2.0 * (rows @ (m / s**2)) + ((m / s) ** 2).sum()
+    return cross, np.asarray(squares).clip(min=0.0)
 
 
 def _inducing_rows(
@@ -218,12 +281,12 @@ def _inducing_rows(
     random: np.random.RandomState,
 ) -> tuple[Tensor, str]:
     if not isinstance(inducing, str):
-        return _standardised(_given_rows(inducing, bags.n_features), *moments), "given"
+        return standardised_rows(_given_rows(inducing, bags.n_features), *moments), "given"
     check.check_option("inducing", inducing, SELECTIONS)
     wanted = bags.n_instances if n_inducing is None else check.check_count("n_inducing", n_inducing)
     looked_at = min(bags.n_instances, _sample_size(wanted, bags.n_features))
     rows = np.sort(random.choice(bags.n_instances, looked_at, replace=False))
-    pool = _distinct(_standardised(bags.X[rows], *moments).cpu().numpy())
+    pool = _distinct(standardised_rows(bags.X[rows], *moments).cpu().numpy())
     if len(pool) <= wanted:
         sample = f" of a sample of {looked_at}" if looked_at < bags.n_instances else ""
         chosen, origin = pool, f"all {len(pool)} distinct instances{sample}"

@@ -21,22 +21,25 @@ from bagwise.exceptions import BagDataError, ModelFileError, NumericalError
 from bagwise.feature_maps import describe_feature_map, rebuild_feature_map
 
 NAMES = ("rbf", "exponential", "matern32", "matern52", "linear")
+COLUMN_NAMES = (*NAMES, "sigmoid")  # where k(x, Z) is used as it is and k need not be positive definite
 _MATERN = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}
 
 
-def make_kernel(kernel: Any, n_features: int, lengthscale: float | None, dtype: torch.dtype) -> Kernel:
-    """A kernel of our own to use and train: built from a name, or copied from a gpytorch kernel.
+def make_kernel(
+    kernel: Any, n_features: int, lengthscale: float | None, dtype: torch.dtype, names: tuple[str, ...] = NAMES
+) -> Kernel:
+    """A kernel of our own to use and train: built from one of the ``names``, or copied from a gpytorch kernel.
 
     Named kernels have variance 1 and lengthscale ℓ (√D if not given). "linear" is x·x'/ℓ², so that standardised
-    features give variance 1 on average whatever D is.
+    features give variance 1 on average whatever D is; "sigmoid" is tanh(x·x'/ℓ² + 1).
     """
     if isinstance(kernel, Kernel):
         if lengthscale is not None:
             raise BagDataError("lengthscale is for kernels given by name; set it on the gpytorch kernel itself.")
         return check_fits(_exact_near_zero(copy.deepcopy(kernel).to(dtype)), n_features)
     if not isinstance(kernel, str):
-        raise BagDataError(f"kernel={kernel!r}: expected one of {', '.join(map(repr, NAMES))}, or a gpytorch kernel.")
-    check_option("kernel", kernel, NAMES)
+        raise BagDataError(f"kernel={kernel!r}: expected one of {', '.join(map(repr, names))}, or a gpytorch kernel.")
+    check_option("kernel", kernel, names)
     scale = math.sqrt(n_features) if lengthscale is None else check_positive("lengthscale", lengthscale)
     return _exact_near_zero(_named_kernel(kernel, scale).to(dtype))
 
@@ -81,6 +84,38 @@ class MappedKernel(Kernel):
         if not bool(torch.isfinite(features).all()):
             raise NumericalError("feature_map: it returns values that are not finite for some of the rows.")
         return features
+
+
+class SigmoidKernel(Kernel):
+    """tanh(x·x'/ℓ² + offset): not positive definite, so for kernel machines only, never for a Gaussian process."""
+
+    has_lengthscale = True
+
+    def __init__(self, offset: float = 1.0, ard_num_dims: int | None = None, active_dims: Any = None) -> None:
+        super().__init__(ard_num_dims=ard_num_dims, active_dims=active_dims)
+        self.register_parameter("offset", torch.nn.Parameter(torch.tensor(offset)))
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **others: Any) -> Tensor:
+        """Rows against rows, or each against its own."""
+        left, right = x1 / self.lengthscale, x2 / self.lengthscale
+        product = (left * right).sum(-1) if diag else left @ right.mT
+        return torch.tanh(product + self.offset)
+
+
+def is_linear(kernel: Any) -> bool:
+    """Whether a kernel, or its name, is v x·x'."""
+    return kernel == "linear" if isinstance(kernel, str) else linear_variance(kernel) is not None
+
+
+def linear_variance(kernel: Kernel) -> Tensor | None:
+    """v of a kernel v x·x', as a scalar to differentiate by; None for any other kernel."""
+    if isinstance(kernel, kernels.ScaleKernel) and kernel.active_dims is None:
+        inner = linear_variance(kernel.base_kernel)
+        return None if inner is None else inner * kernel.outputscale
+    if type(kernel) is not kernels.LinearKernel or kernel.active_dims is not None:
+        return None
+    variance: Tensor = kernel.variance
+    return variance.reshape(()) if variance.numel() == 1 else None
 
 
 def relevance(kernel: Kernel, n_features: int) -> NDArray[np.float64] | None:
@@ -137,7 +172,8 @@ def _named_kernel(name: str, lengthscale: float, ard_num_dims: int | None = None
         made.variance = 1.0 / exact**2
         return made
     shape = {"ard_num_dims": ard_num_dims}
-    made = kernels.RBFKernel(**shape) if name == "rbf" else kernels.MaternKernel(nu=_MATERN[name], **shape)
+    plain = {"rbf": kernels.RBFKernel, "sigmoid": SigmoidKernel}
+    made = plain[name](**shape) if name in plain else kernels.MaternKernel(nu=_MATERN[name], **shape)
     made = made.double()
     made.lengthscale = exact
     return made
@@ -168,7 +204,7 @@ def diagonal(kernel: Kernel, A: Tensor) -> Tensor:
 
 # ---------------------------------------------------------------- saving and loading
 
-_PLAIN = ("RBFKernel", "LinearKernel", "RQKernel", "PeriodicKernel", "CosineKernel", "ConstantKernel")
+_PLAIN = ("RBFKernel", "LinearKernel", "RQKernel", "PeriodicKernel", "CosineKernel", "ConstantKernel", "SigmoidKernel")
 _SHAPED = {"MaternKernel": "nu", "PolynomialKernel": "power"}
 _NESTED = {"AdditiveKernel", "ProductKernel"}
 _BOUNDS = {
@@ -188,7 +224,7 @@ def describe(kernel: Kernel) -> dict[str, Any]:
             "map": describe_feature_map(kernel.feature_map),
             "parts": [describe(kernel.base_kernel)],
         }
-    if type(kernel) is not getattr(kernels, name, None):
+    if type(kernel) is not _class_of(name):
         raise ModelFileError(_cannot_save(name))
     if name in _NESTED:
         return {"kernel": name, "parts": [describe(part) for part in kernel.kernels]}
@@ -204,6 +240,11 @@ def describe(kernel: Kernel) -> dict[str, Any]:
     elif name not in _PLAIN:
         raise ModelFileError(_cannot_save(name))
     return tree
+
+
+def _class_of(name: str) -> Any:
+    """A gpytorch kernel, or ours of that name; None where there is none."""
+    return SigmoidKernel if name == "SigmoidKernel" else getattr(kernels, name, None)
 
 
 def _cannot_save(name: str) -> str:
@@ -270,7 +311,7 @@ def _build(tree: dict[str, Any], largest: int) -> Kernel:
     arguments = {key: value for key, value in tree["arguments"].items() if value is not None}
     if arguments.get("ard_num_dims", 0) > largest:
         raise ModelFileError("the file does not hold the parameters that its kernel needs.")
-    kernel = getattr(kernels, name)(*parts, **arguments)
+    kernel = _class_of(name)(*parts, **arguments)
     for parameter, constraint in tree["constraints"].items():
         kernel.register_constraint(parameter.removesuffix("_constraint"), _build_constraint(**constraint))
     return kernel

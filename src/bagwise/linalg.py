@@ -9,6 +9,7 @@ from bagwise.exceptions import NumericalError
 
 DEFAULT_JITTER = {torch.float64: 1e-6, torch.float32: 1e-4}
 _ATTEMPTS = 5
+_CACHED_ROWS = 1024
 
 
 class Factor(NamedTuple):
@@ -47,6 +48,29 @@ def settled(A: Tensor) -> Tensor:
     they were just computed or come out of a file.
     """
     return A.detach().clone(memory_format=torch.contiguous_format)
+
+
+def weighted_gram(rows: Tensor, weights: Tensor) -> Tensor:
+    """Σ wᵢ rowᵢ rowᵢᵀ, a stretch of rows that fits the cache at a time; one corner follows by symmetry."""
+    half, columns = rows.shape[1] // 2, rows.shape[1]
+    whole = rows.new_zeros(columns, columns)
+    for some, weight in zip(torch.split(rows, _CACHED_ROWS), torch.split(weights, _CACHED_ROWS), strict=True):
+        weighted = weight[:, None] * some
+        whole[:half, :half] += some[:, :half].T @ weighted[:, :half]
+        whole[:, half:] += some.T @ weighted[:, half:]
+    whole[half:, :half] = whole[:half, half:].T
+    return whole
+
+
+def squared_lengths(rows: Tensor, lower: Tensor) -> Tensor:
+    """|L rowᵢ|² for a lower triangle L, of which the upper right corner is not multiplied."""
+    half = rows.shape[1] // 2
+    return torch.cat(
+        [
+            (some[:, :half] @ lower[:half, :half].mT).square().sum(1) + (some @ lower[half:].mT).square().sum(1)
+            for some in torch.split(rows, _CACHED_ROWS)
+        ]
+    )
 
 
 def whiten(lower: Tensor, b: Tensor) -> Tensor:

@@ -146,6 +146,52 @@ def count_report(lo: Any, hi: Any, probability: Any, lower: Any, upper: Any) -> 
     }
 
 
+def class_report(candidates: Any, p: Any) -> dict[str, float]:
+    """How well one class out of many is told, where it is known exactly or up to a set of candidates.
+
+    Parameters
+    ----------
+    candidates : (n, q) of 0/1: the classes that may be true, one where it is known; a row of 0 where nothing is
+    p : (n, q) probabilities of the classes
+
+    Returns
+    -------
+    dict of numbers: ``n`` (something known), ``missing``, ``accuracy`` (share whose most probable class is a
+    candidate), ``log_likelihood`` (mean log probability of the candidates together) and ``calibration_error`` (of the
+    largest probability as that of being right).
+    """
+    table, proba = np.asarray(candidates, dtype=bool), _numbers(p, "p")
+    if table.ndim != 2 or table.shape != proba.shape:
+        raise BagDataError(f"candidates have shape {table.shape} and p has shape {proba.shape}; expected (n, q) both.")
+    known = table.any(axis=1)
+    hits = table[np.arange(len(table)), proba.argmax(axis=1)][known].astype(np.float64)
+    with np.errstate(divide="ignore"):
+        log_chance = np.log((proba * table).sum(axis=1)[known])
+    return {
+        "n": int(known.sum()),
+        "missing": int((~known).sum()),
+        "accuracy": _mean(hits),
+        "log_likelihood": _mean(log_chance),
+        "calibration_error": calibration_error(hits, np.minimum(proba.max(axis=1)[known], 1.0)),
+    }
+
+
+def class_numbers(values: Any, classes: Any) -> NDArray[np.float64]:
+    """Classes of bags or instances as their numbers, NaN where missing: by value, or numbers 0 … q - 1 as they are."""
+    given = pd.Series(np.asarray(values).ravel())
+    place = {value: number for number, value in enumerate(np.asarray(classes).tolist())}
+    found = given.map(place).astype(np.float64)
+    if (found.isna() & given.notna()).any():
+        numbers = pd.to_numeric(given, errors="coerce")
+        strange = given[given.notna() & ~numbers.isin(range(len(place)))]
+        if len(strange):
+            raise BagDataError(
+                f"class {strange.iloc[0]!r}: expected one of {shorten(place)}, or their numbers 0 to {len(place) - 1}."
+            )
+        found = numbers
+    return found.to_numpy(dtype=np.float64)
+
+
 def _report(y: Any, p: Any, names: Sequence[str] | None) -> dict[str, Any]:
     truth, proba = _checked(y, p)
     if truth.ndim == 1:

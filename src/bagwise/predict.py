@@ -10,8 +10,9 @@ from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.features import Design, Features
+from bagwise.links import Link
 from bagwise.mixing import mcse_mean
-from bagwise.posterior import Posterior, SamplePosterior
+from bagwise.posterior import Draws, Posterior
 from bagwise.special import log_ndtr
 
 SOBOL_POINTS = 512
@@ -45,7 +46,7 @@ def bag_probability(features: Features, posterior: Posterior, bags: Bags, seed: 
     for _, design in features.designs(bags):
         each = posterior.probability(design.phi, design.kappa)
         least, most = design.segments.max(each), design.segments.sum(each).clamp(max=1.0)
-        parts.append(_any_positive(design, draws.to(design.phi.dtype)).clamp(least, most))
+        parts.append(_any_positive(design, draws.to(design.phi.dtype), posterior.link).clamp(least, most))
     return torch.cat(parts).cpu().numpy()
 
 
@@ -56,7 +57,7 @@ class PredictionError(NamedTuple):
     instances: Array
 
 
-def prediction_error(features: Features, posterior: SamplePosterior, bags: Bags) -> PredictionError:
+def prediction_error(features: Features, posterior: Draws, bags: Bags) -> PredictionError:
     """How far ``bag_probability`` and ``instance_probability`` may be off because the chains are finite.
 
     From the spread within and between chains and the autocorrelation along them, (B, K) and (N, K).
@@ -71,7 +72,7 @@ def prediction_error(features: Features, posterior: SamplePosterior, bags: Bags)
     return PredictionError(np.concatenate(of_bags), np.concatenate(of_instances))
 
 
-def _bag_errors(design: Design, posterior: SamplePosterior, column: int, rows: int) -> Array:
+def _bag_errors(design: Design, posterior: Draws, column: int, rows: int) -> Array:
     scaled = design.phi / torch.sqrt(1.0 + design.kappa)[:, None]
     draws = posterior.weights[column].flatten(0, 1).T.to(scaled.dtype)
     step = max(1, _BLOCK // len(scaled))
@@ -86,7 +87,7 @@ def _columns_of(columns: list[Array]) -> Array:
 
 def weight_draws(posterior: Posterior, seed: int) -> Tensor:
     """(K, R, S) draws of v that bag probabilities are averaged over: those of the chains, or quasi-random ones."""
-    if isinstance(posterior, SamplePosterior):
+    if isinstance(posterior, Draws):
         return posterior.pooled()
     return posterior.draws(sobol_normals(posterior.mean.shape[0], seed).to(posterior.mean.device))
 
@@ -100,15 +101,16 @@ def sobol_normals(dimension: int, seed: int) -> Tensor:
     return normals
 
 
-def _any_positive(design: Design, draws: Tensor) -> Tensor:
-    """Average of 1 − Π cdf(−φᵢᵀv / sᵢ) over the draws, sᵢ² = 1 + κᵢ; (b, K)."""
-    rows = design.phi / torch.sqrt(1.0 + design.kappa)[:, None]
+def _any_positive(design: Design, draws: Tensor, link: Link) -> Tensor:
+    """Average of 1 − Π P(yᵢ = 0 | v) over the draws, (b, K); κᵢ is integrated out, instance by instance."""
+    rows = design.phi
     points = max(1, _BLOCK // len(rows))
     columns = []
     for weights in draws:
         total = torch.zeros(len(design.segments), dtype=torch.float64, device=rows.device)
         for block in weights.split(points, dim=1):
-            all_negative = design.segments.sum(log_ndtr(-(rows @ block)))
+            scores = link.score(rows @ block, design.kappa)
+            all_negative = design.segments.sum(link.log_probability(-scores))
             total -= torch.expm1(all_negative.double()).sum(1)
         columns.append(total / weights.shape[1])
     return torch.stack(columns, dim=1)

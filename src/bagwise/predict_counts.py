@@ -12,9 +12,10 @@ from bagwise.bags import Bags
 from bagwise.count_law import summed_count_laws
 from bagwise.exceptions import BagDataError
 from bagwise.features import Design, Features
+from bagwise.links import Link
 from bagwise.posterior import Posterior
 from bagwise.predict import instance_probability
-from bagwise.predict_samples import posterior_draws, probit_scores
+from bagwise.predict_samples import posterior_draws, scores_given
 
 _SAME_CHANCE = 1e-10  # chances closer than this count as equal, so that rounding never moves a quantile
 
@@ -125,15 +126,15 @@ def _laws(features: Features, posterior: Posterior, bags: Bags, seed: int) -> It
     """Runs of bags with their laws, (Σ (n_b + 1), K) each."""
     draws = posterior_draws(posterior, seed)
     for part, design in features.designs(bags):
-        columns = [_mean_law(design, weights) for weights in draws]
+        columns = [_mean_law(design, weights, posterior.link) for weights in draws]
         yield part, torch.stack(columns, dim=1).cpu().numpy()
 
 
-def _mean_law(design: Design, weights: Tensor) -> Tensor:
+def _mean_law(design: Design, weights: Tensor, link: Link) -> Tensor:
     sizes = design.segments.sizes
     total = torch.zeros((), dtype=torch.float64, device=design.phi.device)
-    for _, scores in probit_scores(design, weights):
-        total = total + summed_count_laws(scores, sizes)
+    for _, scores in scores_given(design, weights, link):
+        total = total + summed_count_laws(scores, sizes, link)
     return total / weights.shape[1]
 
 

@@ -43,6 +43,11 @@ def log_minus_log_ndtr(f: Tensor) -> Tensor:
     return torch.where(f < threshold, tail + 0.5 * torch.exp(tail), torch.log(-log_ndtr(-f)))
 
 
+def log_minus_log_sigmoid(f: Tensor) -> Tensor:
+    """log(-log σ(-f)) = log log(1 + e^f), the logistic twin; e^f is all that is left of the inner log far below 0."""
+    return torch.where(f < -30.0, f - 0.5 * torch.exp(f), torch.log(-logsigmoid(-f)))
+
+
 def log_at_least_one(t: Tensor) -> Tensor:
     """log(1 - exp(-exp(t))), the log probability that a bag is positive, with t = log(-log P(all negative)): (0.1).
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import gpytorch
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -48,27 +49,35 @@ def check_parameters(estimator: Any) -> None:
 
 def check_answers(estimator: Any) -> None:
     """Probabilities have the promised shapes, sum to one and agree with the decisions."""
-    bags, y = _problem()
+    bags, y = _problem(estimator)
     model = _fit(estimator, bags, y)
     bag, instance = model.predict_proba(bags), model.predict_instance_proba(bags)
-    assert bag.shape == (len(bags), 2), f"predict_proba has shape {bag.shape}"
-    assert instance.shape == (bags.n_instances, 2), f"predict_instance_proba has shape {instance.shape}"
+    classes, of_instances = model.classes_, getattr(model, "instance_classes_", model.classes_)
+    assert bag.shape == (len(bags), len(classes)), f"predict_proba has shape {bag.shape}"
+    shape = (bags.n_instances, len(of_instances))
+    assert instance.shape == shape, f"predict_instance_proba has shape {instance.shape}"
     for values in (bag, instance):
         assert ((values >= 0) & (values <= 1)).all(), "not probabilities"
         np.testing.assert_allclose(values.sum(axis=1), 1.0, atol=1e-12, err_msg="probabilities do not sum to one")
-    _same(model.predict(bags) == model.classes_[1], bag[:, 1] > 0.5, "predict and predict_proba disagree")
-    decided = model.predict_instances(bags) == model.classes_[1]
-    _same(decided, instance[:, 1] > 0.5, "predict_instances and predict_instance_proba disagree")
+    best = bag.argmax(axis=1)
+    assert (model.predict(bags) == classes[best]).all(), "predict and predict_proba disagree"
+    decided = of_instances[instance.argmax(axis=1)]
+    assert (model.predict_instances(bags) == decided).all(), "predict_instances and predict_instance_proba disagree"
     mean, variance = model.predict_latent(bags)
-    assert mean.shape == variance.shape == (bags.n_instances,), "predict_latent has the wrong shape"
+    functions = instance.shape if _takes_candidates(estimator) else (bags.n_instances,)
+    assert mean.shape == variance.shape == functions, "predict_latent has the wrong shape"
     assert (variance > 0).all(), "a latent variance is not positive"
-    assert model.score(bags, y) == np.mean(model.predict(bags) == y), "score is not the accuracy over bags"
+    right = y[np.arange(len(bags)), best] == 1 if y.ndim == 2 else classes[best] == y
+    assert model.score(bags, y) == np.mean(right), "score is not the accuracy over bags"
 
 
 def check_class_values(estimator: Any) -> None:
-    """Any two class values will do; the second in sorted order is positive."""
-    bags, y = _problem()
+    """Any two class values will do, and the second in sorted order is positive; candidates may have any names."""
+    bags, y = _problem(estimator)
     plain = _fit(estimator, bags, y).predict_proba(bags)
+    if _takes_candidates(estimator):
+        _check_candidate_names(estimator, bags, y, plain)
+        return
     for low, high in (("no", "yes"), (-1, 1), (False, True), (3, 8)):
         named = np.where(y == 1, high, low)
         model = _fit(estimator, bags, named)
@@ -77,9 +86,21 @@ def check_class_values(estimator: Any) -> None:
         assert set(model.predict(bags)) <= {low, high}, "predict answers with other values than the classes"
 
 
+def _check_candidate_names(estimator: Any, bags: Bags, y: NDArray[Any], plain: NDArray[Any]) -> None:
+    for names in (("ant", "bee", "cat"), (3, 5, 8)):
+        sets = [{name for name, there in zip(names, row, strict=True) if there} for row in y]
+        for form in (sets, dict(zip(bags.ids, sets, strict=True))):
+            model = _fit(estimator, bags, form)
+            assert list(model.classes_) == list(names), f"classes_ is {model.classes_}"
+            _same(model.predict_proba(bags), plain, f"sets of the names {names} change the answer")
+            assert set(model.predict(bags)) <= set(names), "predict answers with other values than the classes"
+    frame = pd.DataFrame(y, index=list(bags.ids), columns=["ant", "bee", "cat"])
+    _same(_fit(estimator, bags, frame.iloc[::-1]).predict_proba(bags), plain, "a frame keyed by id differs")
+
+
 def check_order(estimator: Any) -> None:
     """The order of bags and instances, and the company of other bags, change no prediction."""
-    bags, y = _problem()
+    bags, y = _problem(estimator)
     model = _fit(estimator, bags, y)
     bag, instance = model.predict_proba(bags), model.predict_instance_proba(bags)
     order = np.random.default_rng(0).permutation(len(bags))
@@ -94,21 +115,23 @@ def check_order(estimator: Any) -> None:
 
 def check_forms(estimator: Any) -> None:
     """A list of arrays means the same bags; a plain 2-D array means bags of one."""
-    bags, y = _problem()
+    bags, y = _problem(estimator)
     arrays = [X for _, X in bags]
     model, other = _fit(estimator, bags, y), _fit(estimator, arrays, y)
     _same(other.predict_proba(arrays), model.predict_proba(bags), "a list of arrays gives another answer")
-    _same(model.predict_proba(bags.X), model.predict_instance_proba(bags), "a bag of one differs from its instance")
+    instance = model.predict_instance_proba(bags)[:, : len(model.classes_)]
+    instance = instance / instance.sum(axis=1, keepdims=True)  # a bag cannot be of "none of them"
+    _same(model.predict_proba(bags.X), instance, "a bag of one differs from its instance")
     keyed = dict(zip(bags.ids, y, strict=True))
     _same(_fit(estimator, bags, keyed).predict_proba(bags), model.predict_proba(bags), "labels keyed by id differ")
 
 
 def check_repeatable(estimator: Any) -> None:
     """The same ``random_state`` gives the same model; fitting again forgets the first fit."""
-    bags, y = _problem()
+    bags, y = _problem(estimator)
     first, second = _fit(estimator, bags, y), _fit(estimator, bags, y)
     _same(first.predict_proba(bags), second.predict_proba(bags), "two fits with one random_state differ", 0.0)
-    other_bags, other_y = _problem(seed=5)
+    other_bags, other_y = _problem(estimator, seed=5)
     refitted = _fit(estimator, other_bags, other_y).fit(bags, y)
     _same(refitted.predict_proba(bags), first.predict_proba(bags), "a second fit remembers the first", 0.0)
     assert first.fit(bags, y) is first, "fit does not return self"
@@ -116,7 +139,7 @@ def check_repeatable(estimator: Any) -> None:
 
 def check_no_mutation(estimator: Any) -> None:
     """Neither the user's arrays nor the constructor's arguments are changed."""
-    bags, y = _problem()
+    bags, y = _problem(estimator)
     X, labels = np.array(bags.X), y.copy()
     own = Bags(X, bags.index)
     before = X.copy()
@@ -130,7 +153,7 @@ def check_no_mutation(estimator: Any) -> None:
 
 def check_duplicates(estimator: Any) -> None:
     """Repeated rows, repeated bags and constant columns are ordinary data."""
-    bags, y = _problem()
+    bags, y = _problem(estimator)
     X = np.column_stack([np.repeat(bags.X, 2, axis=0), np.ones(2 * bags.n_instances)])
     doubled = Bags(X, np.repeat(bags.index, 2))
     assert np.isfinite(_fit(estimator, doubled, y).predict_proba(doubled)).all(), "duplicate rows break the fit"
@@ -139,11 +162,17 @@ def check_duplicates(estimator: Any) -> None:
 
 
 def check_missing_labels(estimator: Any) -> None:
-    """A bag without a label says nothing; no label at all leaves the prior, with a warning."""
-    bags, y = _problem()
+    """A bag without a label says nothing; no label at all leaves the prior, with a warning.
+
+    (Without any candidate there is no class to speak of: an error.)
+    """
+    bags, y = _problem(estimator)
     some = y.astype(float)
     some[::3] = np.nan
     assert np.isfinite(_fit(estimator, bags, some).predict_proba(bags)).all(), "missing labels break the fit"
+    if _takes_candidates(estimator):
+        _raises(BagDataError, lambda: clone(estimator).fit(bags, some * np.nan), "nothing known is taken")
+        return
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = _seeded(estimator).fit(bags, np.full(len(bags), np.nan))
@@ -152,8 +181,10 @@ def check_missing_labels(estimator: Any) -> None:
 
 
 def check_columns(estimator: Any) -> None:
-    """Several labels at once answer with one column each."""
-    bags, y = _problem()
+    """Several labels at once answer with one column each (not where the columns of y are candidates)."""
+    if _takes_candidates(estimator):
+        return
+    bags, y = _problem(estimator)
     both = np.column_stack([y, 1 - y])
     model = _fit(estimator, bags, both)
     assert model.predict_proba(bags).shape == both.shape, "predict_proba does not have one column per label"
@@ -162,8 +193,11 @@ def check_columns(estimator: Any) -> None:
 
 
 def check_kernel_variance(estimator: Any) -> None:
-    """k(x, x) comes from the kernel: with variance 4 and no bias, far from all data the latent variance is 4."""
-    bags, y = _problem()
+    """k(x, x) comes from the kernel: with variance 4 and no bias, far from all data the latent variance is 4.
+
+    (A kernel machine has no variance of its own: its function is a sum over centres, and far from all of them it is 0.)
+    """
+    bags, y = _problem(estimator)
     kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()).double()
     kernel.outputscale = 4.0
     kernel.base_kernel.lengthscale = 1.0
@@ -171,13 +205,15 @@ def check_kernel_variance(estimator: Any) -> None:
     settings = {name: value for name, value in fixed.items() if name in estimator.get_params()}
     model = _fit(clone(estimator).set_params(**settings), bags, y)
     _, variance = model.predict_latent(Bags(np.full((1, bags.n_features), 1e4), [0]))
-    assert abs(variance[0] - 4.0) < 1e-9, f"far from all data the latent variance is {variance[0]}, not 4"
+    expected = 0.0 if model.features_.lower is None else 4.0
+    far = np.abs(variance[0] - expected).max() < 1e-9
+    assert far, f"far from all data the latent variance is {variance[0]}, not {expected}"
     assert (model.predict_latent(bags)[1] > 0).all(), "a latent variance is not positive"
 
 
 def check_files(estimator: Any) -> None:
     """A model loaded in a new process predicts bit for bit the same."""
-    bags, y = _problem()
+    bags, y = _problem(estimator)
     model = _fit(estimator, bags, y)
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
@@ -190,7 +226,7 @@ def check_files(estimator: Any) -> None:
 
 def check_errors(estimator: Any) -> None:
     """Bad input gives one clear error, of a kind that is also a ValueError."""
-    bags, y = _problem()
+    bags, y = _problem(estimator)
     _raises(NotFittedError, lambda: clone(estimator).predict(bags), "an unfitted model predicts")
     _raises(BagDataError, lambda: clone(estimator).fit(bags, y[:-1]), "labels of the wrong length are taken")
     _raises(BagDataError, lambda: clone(estimator).fit([], []), "an empty list of bags is taken")
@@ -225,16 +261,29 @@ np.save(folder + "/instance.npy", model.predict_instance_proba(bags))
 """
 
 
-def _problem(seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDArray[Any]]:
+def _takes_candidates(estimator: Any) -> bool:
+    """Whether y holds candidate sets of several classes, (B, q), rather than labels of two."""
+    card = getattr(estimator, "card", None)
+    return card is not None and "candidates" in card.evidence
+
+
+def _problem(estimator: Any, seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDArray[Any]]:
+    """Small bags, and what such an estimator is told of them: a label, or two candidates of three classes."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 6, n_bags)
     bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.repeat(np.arange(n_bags), sizes))
-    positive = bags.X[:, 0] > 0.8
-    return bags, np.maximum.reduceat(positive, bags.offsets[:-1]).astype(int)
+    positive = np.maximum.reduceat(bags.X[:, 0] > 0.8, bags.offsets[:-1])
+    if not _takes_candidates(estimator):
+        return bags, positive.astype(int)
+    true = np.where(positive, 0, np.where(bags.X[bags.offsets[:-1], 1] > 0, 1, 2))
+    excluded = (true + rng.integers(1, 3, n_bags)) % 3
+    return bags, (np.arange(3) != excluded[:, None]).astype(int)
 
 
 def _seeded(estimator: Any) -> Any:
-    return clone(estimator).set_params(random_state=0)
+    """A copy with a seed; one that takes several kinds of evidence is told that these are labels."""
+    labels = {"evidence": "label"} if "evidence" in estimator.get_params() else {}
+    return clone(estimator).set_params(random_state=0, **labels)
 
 
 def _fit(estimator: Any, bags: Any, y: Any) -> Any:

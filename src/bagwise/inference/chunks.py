@@ -12,21 +12,33 @@ live (memory, a file, a GPU, other machines) is the business of whoever implemen
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from bagwise.bag_models.counts import ChunkEvidence, CountEvidence
 from bagwise.bags import Bags
 from bagwise.features import Design, Features
 
 Sums = dict[str, Tensor]
 
 
+class BagEvidence(Protocol):
+    """What is known of bags, as a bag model keeps it."""
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the bags lie among all instances."""
+
+    def chunk(self, part: slice, dtype: torch.dtype, device: torch.device) -> Any:
+        """What is known of a run of bags."""
+
+
 class Chunk(NamedTuple):
     """Whole bags, ready for arithmetic: their design and what is known about them."""
 
     design: Design
-    evidence: ChunkEvidence
+    evidence: Any  # as the bag model has it
     first: int = 0  # number of its first row among the instances of all chunks
 
 
@@ -57,7 +69,7 @@ class InMemory:
         return total
 
 
-def in_memory(features: Features, bags: Bags, evidence: CountEvidence, *, integrated: bool = False) -> InMemory:
+def in_memory(features: Features, bags: Bags, evidence: BagEvidence, *, integrated: bool = False) -> InMemory:
     """The chunks of some bags and what they say, features computed once.
 
     ``integrated``: f is integrated out beforehand, m | v ~ N(φᵀv, s²) with s² = 1 + κ; then φ/s takes the place of φ

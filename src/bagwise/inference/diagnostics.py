@@ -107,5 +107,5 @@ def warn_if_unmixed(chains: Chains) -> None:
         f"(at least {SMALLEST_ESS}), the worst of {bad} such quantities among {len(table)}. Raise n_samples (with "
         "warm_start=True the chains go on from where they are); diagnostics_ has the whole table.",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=6,
     )

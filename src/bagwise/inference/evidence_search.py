@@ -129,3 +129,16 @@ class EvidenceSearch:
     def _set(self, vector: Vector) -> None:
         for block, part in zip(self._blocks, np.split(vector, self._cuts), strict=True):
             block.set(part)
+
+
+def unsettled(trace: Trace) -> str:
+    """What to tell the user of a search that did not settle."""
+    if not np.isfinite(trace.values).any():
+        return (
+            "the kernel could not be learned: its evidence could be evaluated nowhere, so the kernel stays as given. "
+            "Other starting values (lengthscale, or a gpytorch kernel) or more restarts (n_restarts) may help."
+        )
+    return (
+        f"the search for the kernel stopped after {len(trace)} evaluations before it settled; the best kernel found is "
+        "kept. More restarts (n_restarts) or a kernel with fewer parameters may help."
+    )

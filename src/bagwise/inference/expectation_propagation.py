@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from bagwise.exceptions import NumericalError
+from bagwise.inference.belief import Belief, solved
 from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.loop import Report
 from bagwise.linalg import cholesky, logdet, whiten
@@ -38,13 +39,6 @@ class Sites(NamedTuple):
     goal: tuple[Tensor, Tensor]
 
 
-class Belief(NamedTuple):
-    """What everyone knows: q(v) as mean (R, K) and inverse Cholesky factors C⁻¹ (K, R, R) of its precisions."""
-
-    mean: Tensor
-    inverse: Tensor
-
-
 class Cavity(NamedTuple):
     """Mean and variance of f without the instance's own message, (4.1); ``sound`` where they exist."""
 
@@ -56,7 +50,7 @@ class Cavity(NamedTuple):
 def cavity(phi: Tensor, kappa: Tensor, tau: Tensor, nu: Tensor, belief: Belief) -> Cavity:
     """(4.1) with 1/ρ = w/(1 − τ̃w), which stays finite where an instance has no weight w = φᵀA⁻¹φ at all."""
     d = 1.0 + tau * kappa[:, None]
-    weight = torch.stack([(phi @ inverse.mT.to(phi.dtype)).square().sum(1) for inverse in belief.inverse], dim=1)
+    weight = belief.spread(phi)
     remaining = 1.0 - tau / d * weight
     sound = remaining > 0
     safe = torch.where(sound, remaining, torch.ones_like(remaining))
@@ -130,9 +124,8 @@ class ExpectationPropagation:
 
     def __init__(self, chunks: Chunks, n_columns: int, n_labels: int, device: torch.device) -> None:
         self._chunks = chunks
-        eye = torch.eye(n_columns, dtype=torch.float64, device=device).expand(n_labels, -1, -1)
-        self._factors = eye
-        self._belief = Belief(torch.zeros(n_columns, n_labels, dtype=torch.float64, device=device), eye)
+        self._belief = Belief.prior(n_columns, n_labels, device)
+        self._factors = self._belief.inverse
         self._shift = torch.zeros_like(self._belief.mean)
         self._residuals: list[float] = []
         self._damping = 0
@@ -196,11 +189,8 @@ class ExpectationPropagation:
         raise NumericalError("expectation propagation found no step that keeps the precision positive definite.")
 
     def _update(self, sums: Sums) -> None:
-        eye = torch.eye(len(self._shift), dtype=torch.float64, device=self._shift.device)
-        factors = torch.stack([cholesky(eye + part, what="precision", attempts=1).lower for part in sums["precision"]])
-        inverse = whiten(factors, eye.expand_as(factors))
-        mean = torch.stack([inv.T @ (inv @ shift) for inv, shift in zip(inverse, sums["shift"].T, strict=True)], dim=1)
-        self._factors, self._shift, self._belief = factors, sums["shift"], Belief(mean, inverse)
+        self._factors, self._belief = solved(sums["precision"], sums["shift"], attempts=1)
+        self._shift = sums["shift"]
 
 
 def evidence_at_sites(chunk: Chunk, tau: Tensor, nu: Tensor) -> Tensor:
@@ -222,4 +212,5 @@ def evidence_at_sites(chunk: Chunk, tau: Tensor, nu: Tensor) -> Tensor:
         log_z, g = chunk.evidence.terms(z.detach(), chunk.design.segments)
     tangent = (g * (z - z.detach())).sum(0)
     own = local_evidence(kappa, tau, nu, without).sum(0)
-    return log_z.sum(0) + tangent + own - 0.5 * logdet(factors) + 0.5 * half.square().sum(0)
+    total: Tensor = log_z.sum(0) + tangent + own - 0.5 * logdet(factors) + 0.5 * half.square().sum(0)
+    return total

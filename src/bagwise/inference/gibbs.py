@@ -29,6 +29,7 @@ from bagwise.inference.chunks import Chunk, Chunks, Step, Sums
 from bagwise.inference.loop import Report
 from bagwise.inference.mean_field import Patterns, gram_step, patterns_of
 from bagwise.linalg import cholesky, whiten
+from bagwise.posterior import SamplePosterior
 from bagwise.special import Segments, log1mexp, log_ndtr, ndtri_exp
 
 SCHEMES = ("block", "single-site")
@@ -189,8 +190,8 @@ def prepare_step(chunk: Chunk, remembered: object, shared: tuple[Patterns, int])
 
 def block_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan]:
     """Draw every m̃ of the chunk given v; answer with what v needs to know of them."""
-    z, own = _scores(chunk, sweep)
-    return _answer(chunk, *draw_block(z, chunk, plan, own)), plan
+    z, own = scores_of(chunk, sweep)
+    return answer_of(chunk, *draw_block(z, chunk, plan, own)), plan
 
 
 def single_site_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan]:
@@ -199,7 +200,7 @@ def single_site_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan
     In a positive bag an instance must be above zero if all others are below, and is free otherwise. The published
     scheme: it samples the same law, and is here to be compared with. Plain labels only.
     """
-    z, own = _scores(chunk, sweep)
+    z, own = scores_of(chunk, sweep)
     if plan.m is None:
         return _remembered(chunk, plan, *draw_block(z, chunk, plan, own))
     m, positive = plan.m.clone(), chunk.design.segments.sum((plan.m > 0).to(z.dtype))
@@ -218,7 +219,7 @@ def single_site_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan
     return _remembered(chunk, plan, m, log_z.sum(0))
 
 
-def _scores(chunk: Chunk, sweep: Sweep) -> tuple[Tensor, Sweep]:
+def scores_of(chunk: Chunk, sweep: Sweep) -> tuple[Tensor, Sweep]:
     """z = Φ̃v (n, S) in double precision, and the chunk's own rows of the uniforms."""
     phi, rows = chunk.design.phi, slice(chunk.first, chunk.first + len(chunk.design.phi))
     # A few chains against many rows: the product is faster with the chains first.
@@ -226,13 +227,14 @@ def _scores(chunk: Chunk, sweep: Sweep) -> tuple[Tensor, Sweep]:
     return z, sweep._replace(signs=sweep.signs[rows], values=sweep.values[rows])
 
 
-def _answer(chunk: Chunk, m: Tensor, log_z: Tensor) -> Sums:
+def answer_of(chunk: Chunk, m: Tensor, log_z: Tensor) -> Sums:
+    """What the draw of v needs to know of the m̃ of a chunk, and Σ log Z_b."""
     pull = (m.T.to(chunk.design.phi.dtype) @ chunk.design.phi).T
     return {"pull": pull, "square": m.square().sum(0), "log_likelihood": log_z}
 
 
 def _remembered(chunk: Chunk, plan: Plan, m: Tensor, log_z: Tensor) -> tuple[Sums, Plan]:
-    return _answer(chunk, m, log_z), replace(plan, m=m)
+    return answer_of(chunk, m, log_z), replace(plan, m=m)
 
 
 STEPS: dict[str, Step] = {"block": block_step, "single-site": single_site_step}
@@ -245,7 +247,7 @@ class Randomness:
     """The random numbers of every sweep, by its number."""
 
     def __init__(self, seed: int, n_rows: int, shape: tuple[int, int], device: torch.device) -> None:
-        self._seed, self._n_rows, self._shape, self._device = seed, n_rows, shape, device
+        self._seed, self._n_rows, self._shape, self.device = seed, n_rows, shape, device
 
     def generator(self, sweep: int) -> np.random.Generator:
         """A stream of its own for every sweep; sweep 0 is for the start."""
@@ -254,12 +256,12 @@ class Randomness:
     def uniforms(self, stream: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Two uniforms in (0, 1) for every instance and chain."""
         drawn = stream.random((2, self._n_rows, self._shape[1]))
-        signs, values = torch.from_numpy(np.maximum(drawn, _SMALLEST, out=drawn)).to(self._device)
+        signs, values = torch.from_numpy(np.maximum(drawn, _SMALLEST, out=drawn)).to(self.device)
         return signs, values
 
     def normals(self, stream: np.random.Generator) -> Tensor:
         """A standard normal for every weight and chain, (R, S)."""
-        return torch.from_numpy(stream.standard_normal(self._shape)).to(self._device)
+        return torch.from_numpy(stream.standard_normal(self._shape)).to(self.device)
 
 
 class Conditional:
@@ -303,6 +305,8 @@ class Conditional:
 class Gibbs:
     """The state of all chains: v after ``done`` sweeps, and what the last sweep saw."""
 
+    names: tuple[str, ...] = ("log_likelihood", "norm_v")
+
     def __init__(
         self,
         chunks: Chunks,
@@ -338,6 +342,23 @@ class Gibbs:
         self.log_likelihood = sums["log_likelihood"]
         self.done += 1
         return Report(float(self.log_likelihood.sum()) / self.n_chains, 1.0)
+
+    @property
+    def state(self) -> Tensor:
+        """All that the next sweep needs: v."""
+        return self.weights
+
+    def watched(self) -> Tensor:
+        """(2, S) the quantities in ``names``, of ``seen``."""
+        return torch.stack([self.log_likelihood, torch.linalg.vector_norm(self.seen, dim=0)])
+
+    def posterior(self, weights: Tensor, means: Tensor) -> SamplePosterior:
+        """From v and w of many sweeps, each (K, chains, draws, R)."""
+        return SamplePosterior(weights, means, self.conditional.factors, self.conditional.factor_of)
+
+    def fingerprint(self) -> bytes:
+        """Equal for equal precisions and starts; the start holds the seed."""
+        return bytes(self.conditional.factors.cpu().numpy().tobytes() + self.weights.cpu().numpy().tobytes())
 
     def resume(self, weights: Tensor, done: int) -> None:
         """Go on from v after ``done`` sweeps."""

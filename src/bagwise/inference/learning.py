@@ -15,18 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bagwise import kernels
 from bagwise.bag_models.counts import CountEvidence
 from bagwise.bags import Bags
 from bagwise.exceptions import NumericalError
-from bagwise.features import Design, Features, assemble
+from bagwise.features import Design, Features, assemble, traced_design
 from bagwise.inference.chunks import Chunk, InMemory
 from bagwise.inference.evidence_search import Block, EvidenceSearch
 from bagwise.inference.expectation_propagation import ExpectationPropagation, evidence_at_sites
 from bagwise.inference.loop import Trace, Watch, iterate
 from bagwise.inference.moment_evidence import MomentEvidence
 from bagwise.kernel_parameters import KernelParameters
-from bagwise.linalg import cholesky, whiten
 from bagwise.special import Segments
 
 LEARNING_ROWS = 3000  # instances to learn from; more bags than that add time and little else
@@ -90,8 +88,7 @@ def learn_features(
         return Learned(features, None)
     chosen = _subset(bags, evidence, settings.random)
     objective = _judge(kernel, inducing, features, bags[chosen], evidence.of_bags(chosen), pinned=settings.pinned)
-    limit = min(_ITERATIONS + free, _MOST_ITERATIONS)
-    trace = EvidenceSearch(blocks, objective).run(settings.n_restarts, limit, settings.random, watch)
+    trace = EvidenceSearch(blocks, objective).run(settings.n_restarts, iteration_limit(free), settings.random, watch)
     made = assemble(
         kernel,
         inducing.detach(),
@@ -134,14 +131,14 @@ class _Objective(ABC):
         """The log evidence at some features."""
 
     def _design(self) -> Design:
-        factor = cholesky(
-            kernels.gram(self._kernel, self._inducing), self._features.jitter, "kernel matrix", attempts=3
+        return traced_design(
+            self._kernel,
+            self._inducing,
+            self._x,
+            self._segments,
+            bias=self._features.bias,
+            jitter=self._features.jitter,
         )
-        phi = whiten(factor.lower, kernels.cross(self._kernel, self._inducing, self._x)).T
-        kappa = (kernels.diagonal(self._kernel, self._x) - phi.square().sum(1)).clamp(min=0.0)
-        if self._features.bias > 0:
-            phi = torch.cat([phi, torch.full_like(phi[:, :1], self._features.bias)], dim=1)
-        return Design(phi, kappa, self._segments)
 
 
 class _ByMoments(_Objective):
@@ -193,12 +190,24 @@ class _ByMessages(_Objective):
         return trace.converged and engine.plausible(self._ceiling)
 
 
+def iteration_limit(free: int) -> int:
+    """Iterations that a search over so many parameters may take."""
+    return min(_ITERATIONS + free, _MOST_ITERATIONS)
+
+
 def _subset(bags: Bags, evidence: CountEvidence, random: np.random.RandomState) -> NDArray[np.int64]:
-    """Bags that say something, where they hold too many instances a random choice of bags that fit."""
-    speaking = np.flatnonzero(evidence.observed().any(axis=1))
-    if bags.sizes[speaking].sum() <= LEARNING_ROWS:
+    speaks: NDArray[np.bool_] = np.asarray(evidence.observed().any(axis=1))
+    return learning_subset(bags, speaks, LEARNING_ROWS, random)
+
+
+def learning_subset(
+    bags: Bags, speaks: NDArray[np.bool_], rows: int, random: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Bags that say something, where they hold more than so many instances a random choice of bags that fit."""
+    speaking = np.flatnonzero(speaks)
+    if bags.sizes[speaking].sum() <= rows:
         return speaking
-    order, room, chosen = random.permutation(speaking), LEARNING_ROWS, []
+    order, room, chosen = random.permutation(speaking), rows, []
     for bag, size in zip(order, bags.sizes[order], strict=True):
         if size <= room:
             chosen.append(bag)

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -12,28 +12,55 @@ from torch import Tensor
 from bagwise._files import PathLike
 from bagwise.exceptions import BagDataError, ModelFileError
 from bagwise.inference.diagnostics import Chains
-from bagwise.inference.gibbs import Gibbs
 from bagwise.inference.loop import Report, Trace, Watch, iterate
 from bagwise.persistence import read_model, write_model
-from bagwise.posterior import SamplePosterior
+from bagwise.posterior import SamplePosterior, SparseSamplePosterior
 
 KEPT_DRAWS = 4000  # of v, per label column and all chains together; more sweeps than that are thinned evenly
 CHECKPOINT_EVERY = 500  # sweeps
 
 
+class Sampler(Protocol):
+    """Chains side by side as columns: column k C + c is chain c of label k."""
+
+    n_chains: int
+    done: int  # sweeps made
+    names: tuple[str, ...]  # of the sampler's own quantities worth watching, the log likelihood of the evidence first
+    seen: Tensor  # (R, S) v at the start of the last sweep
+    means: Tensor  # (R, S) expectation of v in the last sweep, given what was drawn in it
+
+    @property
+    def state(self) -> Tensor:
+        """All that the next sweep needs, its random numbers apart."""
+
+    def sweep(self) -> Report:
+        """One step of every chain."""
+
+    def watched(self) -> Tensor:
+        """(quantities, S) those of ``names``, at ``seen``."""
+
+    def posterior(self, weights: Tensor, means: Tensor) -> SamplePosterior | SparseSamplePosterior:
+        """From ``seen`` and ``means`` of many sweeps, each (K, chains, draws, R)."""
+
+    def fingerprint(self) -> bytes:
+        """Two samplers with the same make the same chains."""
+
+    def resume(self, state: Tensor, done: int) -> None:
+        """Go on from the state after ``done`` sweeps."""
+
+
 @dataclass(frozen=True)
 class Monitor:
-    """Scalars to watch: |v|, the constant, and the latent values of some instances."""
+    """Scalars to watch: the sampler's own, the constant, and the latent values of some instances."""
 
     names: tuple[str, ...]
     rows: Tensor  # (J, R) features of the instances
     bias: float
 
-    def of(self, weights: Tensor, log_likelihood: Tensor) -> Tensor:
-        """(quantities, S) at v = columns of ``weights`` (R, S)."""
-        constant = [self.bias * weights[-1:]] if self.bias > 0 else []
-        norm = torch.linalg.vector_norm(weights, dim=0, keepdim=True)
-        return torch.cat([log_likelihood[None], norm, *constant, self.rows @ weights])
+    def of(self, sampler: Sampler) -> Tensor:
+        """(quantities, S) at the v that the last sweep saw."""
+        constant = [self.bias * sampler.seen[-1:]] if self.bias > 0 else []
+        return torch.cat([sampler.watched(), *constant, self.rows @ sampler.seen])
 
 
 class Kept(NamedTuple):
@@ -50,11 +77,12 @@ class Length(NamedTuple):
     n_burn_in: int
     n_samples: int
     n_chains: int
+    every: int = 1  # what the user wants to keep: the draws of every so many sweeps
 
     @property
     def thin(self) -> int:
         """Keep v and w of every so many sweeps."""
-        return max(1, -(-self.n_chains * self.n_samples // KEPT_DRAWS))
+        return max(self.every, -(-self.n_chains * self.n_samples // KEPT_DRAWS))
 
 
 @dataclass
@@ -64,36 +92,32 @@ class Record:
     identity: str  # of the data, the settings and the random numbers
     n_burn_in: int
     thin: int
-    weights: Tensor  # v after the last sweep
+    state: Tensor  # of the sampler after the last sweep
     done: int = 0
     kept: list[Kept] = field(default_factory=list)
     objectives: list[float] = field(default_factory=list)
 
-    def add(self, gibbs: Gibbs, monitor: Monitor, report: Report) -> None:
+    def add(self, sampler: Sampler, monitor: Monitor, report: Report) -> None:
         """Keep what the last sweep of the sampler saw."""
         self.objectives.append(report.objective)
-        used = gibbs.done - self.n_burn_in
+        used = sampler.done - self.n_burn_in
         if used > 0:
             whole = (used - 1) % self.thin == 0
-            watched = monitor.of(gibbs.seen, gibbs.log_likelihood)
-            self.kept.append(Kept(watched, gibbs.seen if whole else None, gibbs.means if whole else None))
-        self.weights, self.done = gibbs.weights, gibbs.done
+            seen, means = (sampler.seen, sampler.means) if whole else (None, None)
+            self.kept.append(Kept(monitor.of(sampler), seen, means))
+        self.state, self.done = sampler.state, sampler.done
 
     def settle(self) -> None:
         """Forget half a sweep."""
         del self.kept[max(0, self.done - self.n_burn_in) :]
         del self.objectives[self.done :]
 
-    def posterior(self, gibbs: Gibbs) -> SamplePosterior:
+    def posterior(self, sampler: Sampler) -> SamplePosterior | SparseSamplePosterior:
         """The draws as a posterior."""
         whole = [sweep for sweep in self.kept if sweep.weights is not None]
         weights = [sweep.weights for sweep in whole if sweep.weights is not None]
         means = [sweep.means for sweep in whole if sweep.means is not None]
-        conditional = gibbs.conditional
-        chains = gibbs.n_chains
-        return SamplePosterior(
-            _by_chain(weights, chains), _by_chain(means, chains), conditional.factors, conditional.factor_of
-        )
+        return sampler.posterior(_by_chain(weights, sampler.n_chains), _by_chain(means, sampler.n_chains))
 
     def chains(self, names: tuple[str, ...], n_chains: int, labels: tuple[str, ...] | None) -> Chains:
         """The watched scalars."""
@@ -108,23 +132,22 @@ def _by_chain(sweeps: list[Tensor], n_chains: int) -> Tensor:
     return stacked.reshape(*stacked.shape[:2], -1, n_chains).permute(2, 3, 0, 1).contiguous()
 
 
-def identity_of(gibbs: Gibbs, evidence: bytes, settings: tuple[object, ...]) -> str:
+def identity_of(sampler: Sampler, evidence: bytes, settings: tuple[object, ...]) -> str:
     """Two runs with the same identity make the same chains."""
     digest = hashlib.sha256(evidence + repr(settings).encode())
-    digest.update(gibbs.conditional.factors.cpu().numpy().tobytes())
-    digest.update(gibbs.weights.cpu().numpy().tobytes())  # the start holds the seed
+    digest.update(sampler.fingerprint())
     return digest.hexdigest()
 
 
 def run_chains(
-    gibbs: Gibbs, record: Record, monitor: Monitor, length: Length, watch: Watch, checkpoint: PathLike | None = None
+    sampler: Sampler, record: Record, monitor: Monitor, length: Length, watch: Watch, checkpoint: PathLike | None = None
 ) -> Trace:
     """Sweep until the record is as long as asked for, or until interrupted; the trace is that of the whole record."""
-    gibbs.resume(record.weights, record.done)
+    sampler.resume(record.state, record.done)
 
     def step() -> Report:
-        report = gibbs.sweep()
-        record.add(gibbs, monitor, report)
+        report = sampler.sweep()
+        record.add(sampler, monitor, report)
         if checkpoint is not None and record.done % CHECKPOINT_EVERY == 0:
             write_checkpoint(checkpoint, record)
         return report
@@ -149,7 +172,7 @@ def write_checkpoint(path: PathLike, record: Record) -> None:
         "thin": record.thin,
         "done": record.done,
     }
-    tensors = {"weights": record.weights, "objectives": torch.tensor(record.objectives, dtype=torch.float64)}
+    tensors = {"state": record.state, "objectives": torch.tensor(record.objectives, dtype=torch.float64)}
     if record.kept:
         tensors["watched"] = torch.stack([sweep.watched for sweep in record.kept])
         for name in ("weights", "means"):
@@ -169,13 +192,13 @@ def read_checkpoint(path: PathLike, fresh: Record) -> Record:
             "random_state must be a number."
         )
     try:
-        device, thin = fresh.weights.device, int(description["thin"])
+        device, thin = fresh.state.device, int(description["thin"])
         watched = tensors.get("watched", torch.empty(0))
         kept = []
         for number, values in enumerate(watched):
             own = [tensors[f"kept.{name}"][number // thin].to(device) for name in ("weights", "means")]
             kept.append(Kept(values.to(device), *(own if number % thin == 0 else (None, None))))
-        weights, objectives = tensors["weights"].to(device), tensors["objectives"].tolist()
-        return Record(fresh.identity, fresh.n_burn_in, thin, weights, int(description["done"]), kept, objectives)
+        state, objectives = tensors["state"].to(device), tensors["objectives"].tolist()
+        return Record(fresh.identity, fresh.n_burn_in, thin, state, int(description["done"]), kept, objectives)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: the checkpoint is incomplete or damaged ({error!r}).") from error

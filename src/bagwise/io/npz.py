@@ -93,7 +93,12 @@ def _label_names(arrays: Arrays, y: NDArray[Any]) -> list[str]:
     names = arrays.get("class_names")
     if names is not None and names.shape == (y.shape[1],):
         return [str(name) for name in names]
-    return [f"y_{number}" for number in range(y.shape[1])]
+    return unnamed_columns(y.shape[1])
+
+
+def unnamed_columns(count: int) -> list[str]:
+    """What the columns of a table are called where nothing names them."""
+    return [f"y_{number}" for number in range(count)]
 
 
 def _read_arrays(path: PathLike) -> Arrays:

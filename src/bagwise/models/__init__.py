@@ -5,24 +5,24 @@ import pkgutil
 
 from bagwise._files import PathLike
 from bagwise.exceptions import ModelFileError
-from bagwise.models.base import BagClassifier, ModelCard, check_device
+from bagwise.models.base import BagClassifier, BagEstimator, ModelCard, check_device
 from bagwise.persistence import read_model
 
-__all__ = ["BagClassifier", "ModelCard", "discover", "load"]
+__all__ = ["BagClassifier", "BagEstimator", "ModelCard", "discover", "load"]
 
 
-def discover() -> dict[str, type[BagClassifier]]:
+def discover() -> dict[str, type[BagEstimator]]:
     """Every model there is, by its name on the command line."""
     found = {}
     for module in pkgutil.iter_modules(__path__):
         contents = vars(importlib.import_module(f"{__name__}.{module.name}"))
         for thing in contents.values():
-            if isinstance(thing, type) and issubclass(thing, BagClassifier) and "card" in vars(thing):
+            if isinstance(thing, type) and issubclass(thing, BagEstimator) and "card" in vars(thing):
                 found[thing.card.name] = thing
     return dict(sorted(found.items()))
 
 
-def load(path: PathLike, device: str = "cpu") -> BagClassifier:
+def load(path: PathLike, device: str = "cpu") -> BagEstimator:
     """A model from the file that ``save`` wrote. Nothing in the file is executed."""
     where = check_device(device)
     description, tensors = read_model(path)

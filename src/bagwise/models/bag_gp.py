@@ -10,24 +10,25 @@ import torch
 from numpy.typing import NDArray
 
 from bagwise import _validation as check
-from bagwise import kernels, predict_counts
+from bagwise import kernels
 from bagwise.bag_models.counts import CountEvidence
-from bagwise.bags import Bags, as_bags
+from bagwise.bags import Bags
 from bagwise.exceptions import ConvergenceWarning, NumericalError
 from bagwise.feature_maps import check_feature_map
 from bagwise.features import Features, column_moments
 from bagwise.inference.chunks import Chunks, in_memory
+from bagwise.inference.evidence_search import unsettled
 from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.learning import LearningSettings, learn_features
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.inference.mean_field import MeanField
 from bagwise.kernel_parameters import VARIANCE_CENTRE
 from bagwise.models.base import ModelCard, check_iterations
-from bagwise.models.count_input import CountInput, holds_positive, read_counts, read_statement
+from bagwise.models.count_answers import KINDS, CountAnswers
+from bagwise.models.count_input import CountInput, read_counts
 from bagwise.models.sampling import SampledClassifier
 from bagwise.posterior import Posterior
 
-KINDS = ("label", "fraction", "count")
 INFERENCES = ("auto", "ep", "vi", "gibbs")
 _LARGEST_EP = 50_000  # instances × label columns above which "auto" prefers the cheaper mean field
 _CAP = {"ep": 500, "vi": 2000}
@@ -40,7 +41,7 @@ class _Result(NamedTuple):
     log_evidence: torch.Tensor | None
 
 
-class BagGP(SampledClassifier):
+class BagGP(CountAnswers, SampledClassifier):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
     Each bag may say a label (is there a positive among you?), a fraction of positives, a range for their number, or
@@ -162,34 +163,6 @@ class BagGP(SampledClassifier):
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
 
-    def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over bags (with several labels: over all bags and labels), of "it holds at least one positive".
-
-        Fractions, ranges of counts and ``Evidence`` are read as that label: 1 for a fraction above 0 or a lowest count
-        of 1 or more, 0 for a fraction of 0 or a highest count of 0. Where ``y`` says neither (any other range, or
-        nothing) the bag does not count.
-        """
-        given = as_bags(bags)
-        statement = read_statement(y, given, isinstance(bags, Bags), self.evidence, 1.0)
-        if statement is None:
-            return super().score(bags, y, sample_weight)
-        holds = holds_positive(statement)
-        truth = np.full(len(holds), None)
-        truth[~np.isnan(holds)] = np.ravel(self.classes_)[:2][holds[~np.isnan(holds)].astype(int)]
-        return super().score(given, truth, sample_weight)
-
-    def predict_count_proba(self, bags: Any, lo: Any, hi: Any = None) -> NDArray[np.float64]:
-        """P(lo ≤ number of positives ≤ hi) of every bag: (B,), or (B, K). Limits are numbers or one per bag."""
-        checked = self._check_bags(bags)
-        found = predict_counts.count_probability(self.features_, self.posterior_, checked, lo, hi, self.seed_)
-        return found if self._several() else found[:, 0]
-
-    def predict_fraction(self, bags: Any, level: float = 0.9) -> predict_counts.FractionSummary:
-        """Expected fraction of positives of every bag, and an interval that holds the true one this surely."""
-        checked = self._check_bags(bags)
-        found = predict_counts.fraction_summary(self.features_, self.posterior_, checked, level, self.seed_)
-        return found if self._several() else type(found)(*(part[:, 0] for part in found))
-
     @property
     def kernel_(self) -> Any:
         """The gpytorch kernel, in units of standardised features."""
@@ -243,7 +216,7 @@ class BagGP(SampledClassifier):
         learned = learn_features(features, bags, counts.evidence, settings, watch)
         self.learning_trace_ = learned.trace
         if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
-            warnings.warn(_unsettled(learned.trace), ConvergenceWarning, stacklevel=4)
+            warnings.warn(unsettled(learned.trace), ConvergenceWarning, stacklevel=4)
         return learned.features
 
     def _choice(self, tight: bool, bags: Bags, evidence: CountEvidence) -> str:
@@ -312,15 +285,3 @@ def _some_rows(bags: Bags, standardize: bool) -> torch.Tensor:
     with np.errstate(over="ignore", invalid="ignore"):  # numbers too large to standardise are refused elsewhere
         shift, scale = column_moments(bags.X) if standardize else (0.0, 1.0)
         return torch.from_numpy((dense - shift) / scale)
-
-
-def _unsettled(trace: Trace) -> str:
-    if not np.isfinite(trace.values).any():
-        return (
-            "the kernel could not be learned: its evidence could be evaluated nowhere, so the kernel stays as given. "
-            "Other starting values (lengthscale, or a gpytorch kernel) or more restarts (n_restarts) may help."
-        )
-    return (
-        f"the search for the kernel stopped after {len(trace)} evaluations before it settled; the best kernel found is "
-        "kept. More restarts (n_restarts) or a kernel with fewer parameters may help."
-    )

@@ -15,14 +15,14 @@ from bagwise import predict
 from bagwise._files import PathLike
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
-from bagwise.features import Features, make_features
+from bagwise.features import Design, Features, make_features
 from bagwise.inference.loop import Trace
 from bagwise.labels import Labels, label_array, read_labels
 from bagwise.models.state import pack, unpack
 from bagwise.persistence import write_model
-from bagwise.posterior import Posterior
+from bagwise.predict_samples import log_none_positive
 
-_DTYPES = {"float64": torch.float64, "float32": torch.float32}
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
 class ModelCard(NamedTuple):
@@ -33,8 +33,8 @@ class ModelCard(NamedTuple):
     source: str  # where it comes from
 
 
-class BagClassifier(ClassifierMixin, BaseEstimator):
-    """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
+class BagEstimator(ClassifierMixin, BaseEstimator):
+    """Bags in, features, files: what every estimator shares, whatever its answers are."""
 
     card: ClassVar[ModelCard]
     own_attributes: ClassVar[tuple[str, ...]] = ()  # further fitted attributes (plain JSON values) to save
@@ -45,10 +45,103 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     trace_: Trace
     log_evidence_: Any
     seed_: int
+    classes_: NDArray[Any]
+    label_names_: tuple[str, ...] | None
+    columns_: dict[str, Any]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of iterations made."""
+        return len(self.trace_)
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the iteration met its tolerance."""
+        return self.trace_.converged
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: PathLike) -> None:
+        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all."""
+        check_is_fitted(self, "posterior_")
+        description, tensors = pack(self)
+        description |= {"model": self.card.name, "version": version("bagwise")}
+        write_model(path, description, tensors)
+
+    @classmethod
+    def restore(cls, description: dict[str, Any], tensors: dict[str, torch.Tensor], device: torch.device) -> Self:
+        """The estimator that ``save`` described."""
+        model: Self = unpack(cls, description, tensors, device)
+        return model
+
+    # ------------------------------------------------------------ fitting
+
+    def _remember(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
+        self.label_names_ = names
+        self.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
+        self.columns_ = {}
+
+    def _make_features(
+        self, bags: Bags, kernel: Any = None, *, inducing: Any = None, n_inducing: int | None = None
+    ) -> Features:
+        random = check.random_stream(self.random_state)
+        features = make_features(
+            bags,
+            kernel=self.kernel if kernel is None else kernel,
+            lengthscale=self.lengthscale if kernel is None or kernel is self.kernel else None,
+            bias=self.bias,
+            n_inducing=self.n_inducing if n_inducing is None else n_inducing,
+            inducing=self.inducing if inducing is None else inducing,
+            standardize=self.standardize,
+            jitter=self.jitter,
+            device=check_device(self.device),
+            dtype=check_dtype(self.dtype),
+            random=random,
+        )
+        self.seed_ = int(random.randint(2**31 - 1))
+        return features
+
+    def _finish(
+        self, features: Features, posterior: Any, trace: Trace, log_evidence: torch.Tensor | None
+    ) -> None:
+        self.features_, self.posterior_, self.trace_ = features, posterior, trace
+        values = None if log_evidence is None else log_evidence.cpu().numpy()
+        self.log_evidence_ = values if values is None or self._several() else float(values[0])
+        if trace.interrupted:
+            raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
+
+    # ------------------------------------------------------------ helpers
+
+    def _n_functions(self) -> int:
+        """How many latent functions the posterior is about: one for every label column."""
+        return len(self.label_names_ or ("",))
+
+    def _has_sound_classes(self) -> bool:
+        """Whether ``classes_`` can be what this model was fitted with; asked of a model file."""
+        return bool(np.shape(np.atleast_2d(self.classes_))[1] == 2)
+
+    def _several(self) -> bool:
+        return self.label_names_ is not None
+
+    def _check_bags(self, X: Any, *, reset: bool = False) -> Bags:
+        if not reset:
+            check_is_fitted(self, "posterior_")
+        bags = as_bags(X)
+        check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
+        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
+        return bags
+
+
+class BagClassifier(BagEstimator):
+    """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
         return tags
@@ -85,12 +178,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         predicted = self.predict(given).reshape(len(given), -1)
         truth = self._known_truth(label_array(y, given, keyed=isinstance(bags, Bags)), predicted.shape)
         seen = ~pd.isna(truth)
-        weights = np.ones(len(given)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        if weights.shape != (len(given),):
-            raise BagDataError(f"sample_weight: expected one weight per bag ({len(given)}), got shape {weights.shape}.")
-        return float(
-            np.average((truth == predicted)[seen], weights=np.broadcast_to(weights[:, None], seen.shape)[seen])
-        )
+        weights = np.broadcast_to(bag_weights(sample_weight, len(given))[:, None], seen.shape)
+        return float(np.average((truth == predicted)[seen], weights=weights[seen]))
 
     @property
     def mean_(self) -> Any:
@@ -98,31 +187,6 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         bias = self.features_.bias
         means = bias * self.posterior_.mean[-1].cpu().numpy() if bias > 0 else np.zeros(self.posterior_.mean.shape[1])
         return means if self._several() else float(means[0])
-
-    @property
-    def n_iter_(self) -> int:
-        """Number of iterations made."""
-        return len(self.trace_)
-
-    @property
-    def converged_(self) -> bool:
-        """Whether the iteration met its tolerance."""
-        return self.trace_.converged
-
-    # ------------------------------------------------------------ files
-
-    def save(self, path: PathLike) -> None:
-        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all."""
-        check_is_fitted(self, "posterior_")
-        description, tensors = pack(self)
-        description |= {"model": self.card.name, "version": version("bagwise")}
-        write_model(path, description, tensors)
-
-    @classmethod
-    def restore(cls, description: dict[str, Any], tensors: dict[str, torch.Tensor], device: torch.device) -> Self:
-        """The estimator that ``save`` described."""
-        model: Self = unpack(cls, description, tensors, device)
-        return model
 
     # ------------------------------------------------------------ fitting
 
@@ -135,42 +199,11 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         self._remember(labels.classes, labels.names)
         return checked, labels
 
-    def _remember(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
-        self.label_names_ = names
-        self.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
-        self.columns_: dict[str, Any] = {}
-
-    def _make_features(self, bags: Bags, kernel: Any = None) -> Features:
-        random = check.random_stream(self.random_state)
-        features = make_features(
-            bags,
-            kernel=self.kernel if kernel is None else kernel,
-            lengthscale=self.lengthscale if kernel is None or kernel is self.kernel else None,
-            bias=self.bias,
-            n_inducing=self.n_inducing,
-            inducing=self.inducing,
-            standardize=self.standardize,
-            jitter=self.jitter,
-            device=check_device(self.device),
-            dtype=_DTYPES[check.check_option("dtype", self.dtype, tuple(_DTYPES))],
-            random=random,
-        )
-        self.seed_ = int(random.randint(2**31 - 1))
-        return features
-
-    def _finish(
-        self, features: Features, posterior: Posterior, trace: Trace, log_evidence: torch.Tensor | None
-    ) -> None:
-        self.features_, self.posterior_, self.trace_ = features, posterior, trace
-        values = None if log_evidence is None else log_evidence.cpu().numpy()
-        self.log_evidence_ = values if values is None or self._several() else float(values[0])
-        if trace.interrupted:
-            raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
-
     # ------------------------------------------------------------ helpers
 
-    def _several(self) -> bool:
-        return self.label_names_ is not None
+    def _log_negative(self, design: Design, draws: torch.Tensor) -> list[torch.Tensor]:
+        """log P(the bag is negative | v) for every draw of v (K, R, S): one (b, S) per label column."""
+        return [log_none_positive(design, weights, self.posterior_.link) for weights in draws]
 
     def _known_truth(self, y: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         """Labels to compare predictions with: as many columns as in fit, no class that fit did not know."""
@@ -195,13 +228,13 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         classes: NDArray[Any] = self.classes_[(probability[:, 1] > 0.5).astype(int)]
         return classes
 
-    def _check_bags(self, X: Any, *, reset: bool = False) -> Bags:
-        if not reset:
-            check_is_fitted(self, "posterior_")
-        bags = as_bags(X)
-        check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
-        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
-        return bags
+
+def bag_weights(sample_weight: Any, n_bags: int) -> NDArray[np.float64]:
+    """One weight per bag, 1 where none are given."""
+    weights = np.ones(n_bags) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if weights.shape != (n_bags,):
+        raise BagDataError(f"sample_weight: expected one weight per bag ({n_bags}), got shape {weights.shape}.")
+    return weights
 
 
 def check_iterations(max_iter: Any, tol: Any) -> None:
@@ -209,6 +242,11 @@ def check_iterations(max_iter: Any, tol: Any) -> None:
     if max_iter is not None:
         check.check_count("max_iter", max_iter)
     check.check_positive("tol", tol, zero=True)
+
+
+def check_dtype(name: Any) -> torch.dtype:
+    """A floating point type by its name."""
+    return DTYPES[check.check_option("dtype", name, tuple(DTYPES))]
 
 
 def check_device(name: Any) -> torch.device:

@@ -24,26 +24,33 @@ class CountInput(NamedTuple):
     tight: bool  # some bag's number of positives is pinned down from both sides
 
 
-def read_counts(y: Any, bags: Bags, given: Any, kind: str, confidence: Any, label_noise: float) -> CountInput:
-    """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself."""
+def read_counts(
+    y: Any, bags: Bags, given: Any, kind: str, confidence: Any, label_noise: float, *, plain_labels: bool = False
+) -> CountInput:
+    """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself.
+
+    ``plain_labels``: labels stay labels, noisy or not and with known instances or without, for models that have a
+    closed form for those; else a table speaks for such bags.
+    """
     keyed = isinstance(given, Bags)
     statement = read_statement(y, bags, keyed, kind, confidence)
     has_known = bags.known is not None and not np.isnan(bags.known).all()
     if statement is not None:
         if not has_known and (statement.kind == NONE).all():
             _warn_nothing()
-        return _one_column(statement, bags, label_noise, np.array([0, 1]))
+        return _one_column(statement, bags, label_noise, np.array([0, 1]), plain_labels)
     may_be_empty = isinstance(given, Bags | list | tuple)
     labels = read_labels(y, bags, keyed=keyed, may_be_empty=may_be_empty, alone=not has_known)
     if labels.names is None:
-        return _one_column(label(labels.values[:, 0]), bags, label_noise, labels.classes)
+        return _one_column(label(labels.values[:, 0]), bags, label_noise, labels.classes, plain_labels)
     if has_known:
         raise BagDataError(
             "the bags carry known instance labels, but y has several label columns and nothing says which one they "
             "belong to; fit that column alone, or drop them with bags.with_known(None)."
         )
-    columns = [_one_column(label(values), bags, label_noise, labels.classes).evidence for values in labels.values.T]
-    return CountInput(CountEvidence.side_by_side(columns), labels.classes, labels.names, False)
+    columns = [_one_column(label(v), bags, label_noise, labels.classes, plain_labels) for v in labels.values.T]
+    evidence = CountEvidence.side_by_side([column.evidence for column in columns])
+    return CountInput(evidence, labels.classes, labels.names, False)
 
 
 def read_statement(y: Any, bags: Bags, keyed: bool, kind: str, confidence: Any) -> Evidence | None:
@@ -108,14 +115,16 @@ def _per_bag(confidence: Any, bags: Bags) -> NDArray[np.float64]:
     return values
 
 
-def _one_column(statement: Evidence, bags: Bags, label_noise: float, classes: NDArray[Any]) -> CountInput:
+def _one_column(
+    statement: Evidence, bags: Bags, label_noise: float, classes: NDArray[Any], plain_labels: bool
+) -> CountInput:
     sizes = bags.sizes
     known = np.full(bags.n_instances, np.nan) if bags.known is None else bags.known
     has_known = np.add.reduceat((~np.isnan(known)).astype(np.int64), bags.offsets[:-1]) > 0
-    plain = (statement.kind == LABEL) & ~has_known & (label_noise == 0.0)
+    plain = (statement.kind == LABEL) & (plain_labels | (~has_known & (label_noise == 0.0)))
     table = log_potentials(statement, sizes, label_noise)
     _check_possible(table, known, bags)
-    speaks = ~plain & ((statement.kind != NONE) | has_known)
+    speaks = ~plain & ((statement.kind != NONE) | (has_known & (not plain_labels)))
     labels = np.where(plain, statement.first, np.nan)[:, None]
     evidence = CountEvidence(labels, sizes, (table,), (speaks,), known)
     return CountInput(evidence, classes, None, bool(_tight(statement, sizes).any()))

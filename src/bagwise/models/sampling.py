@@ -17,9 +17,9 @@ from bagwise.inference.chunks import in_memory
 from bagwise.inference.diagnostics import Chains, warn_if_unmixed
 from bagwise.inference.gibbs import Gibbs
 from bagwise.inference.loop import Trace, Watch
-from bagwise.inference.sampling import Length, Monitor, Record, identity_of, read_checkpoint, run_chains
+from bagwise.inference.sampling import Length, Monitor, Record, Sampler, identity_of, read_checkpoint, run_chains
 from bagwise.models.base import BagClassifier
-from bagwise.posterior import SamplePosterior
+from bagwise.posterior import SamplePosterior, SparseSamplePosterior
 from bagwise.predict import PredictionError, prediction_error
 
 _WATCHED_LATENTS = 50
@@ -113,24 +113,30 @@ class SampledClassifier(BagClassifier):
 
     def _sample(
         self, features: Features, bags: Bags, evidence: CountEvidence, *, noise: str = "exact", scheme: str = "block"
-    ) -> tuple[SamplePosterior, Trace]:
+    ) -> tuple[SamplePosterior | SparseSamplePosterior, Trace]:
         """Run the chains, or go on with them; warns if they have not mixed."""
-        length = self._check_sampler()
         gibbs = Gibbs(
             in_memory(features, bags, evidence, integrated=noise == "exact"),
             torch.as_tensor(evidence.observed(), device=features.device),
             n_rows=bags.n_instances,
-            n_chains=length.n_chains,
+            n_chains=self._check_sampler().n_chains,
             seed=self.seed_,
             scheme=scheme,
             rescale=self.scale_step,
         )
-        monitor = _monitor(features, bags, self.seed_)
-        record = self._start(gibbs, evidence, length, (noise, scheme))
+        return self._run(gibbs, features, bags, evidence, (noise, scheme))
+
+    def _run(
+        self, sampler: Sampler, features: Features, bags: Bags, evidence: CountEvidence, how: tuple[object, ...]
+    ) -> tuple[SamplePosterior | SparseSamplePosterior, Trace]:
+        """Sweep, with a record that can be gone on with; ``how`` are settings that make other chains."""
+        length = self._check_sampler()
+        monitor = _monitor(features, bags, sampler.names, self.seed_)
+        record = self._start(sampler, evidence, length, how)
         self._record, self.features_ = record, features
         self.__dict__.pop("posterior_", None)  # of an earlier fit; whatever stops this one, it must not answer for it
         watch = Watch(type(self).__name__, self.verbose, self.callback)
-        trace = run_chains(gibbs, record, monitor, length, watch, self.checkpoint)
+        trace = run_chains(sampler, record, monitor, length, watch, self.checkpoint)
         if not record.kept:
             raise KeyboardInterrupt(
                 f"fit was interrupted during the burn-in, after {record.done} sweeps: there are no draws yet. "
@@ -139,12 +145,12 @@ class SampledClassifier(BagClassifier):
         self.chains_ = record.chains(monitor.names, length.n_chains, self.label_names_)
         if not trace.interrupted:
             warn_if_unmixed(self.chains_)
-        return record.posterior(gibbs), replace(trace, converged=self.chains_.converged and not trace.interrupted)
+        return record.posterior(sampler), replace(trace, converged=self.chains_.converged and not trace.interrupted)
 
-    def _start(self, gibbs: Gibbs, evidence: CountEvidence, length: Length, how: tuple[str, str]) -> Record:
+    def _start(self, sampler: Sampler, evidence: CountEvidence, length: Length, how: tuple[object, ...]) -> Record:
         settings = (length.n_burn_in, length.n_chains, *how, self.scale_step)
-        identity = identity_of(gibbs, evidence.identity(), settings)
-        fresh = Record(identity, length.n_burn_in, length.thin, gibbs.weights)
+        identity = identity_of(sampler, evidence.identity(), settings)
+        fresh = Record(identity, length.n_burn_in, length.thin, sampler.state)
         if self._going_on():
             if self._record is None or self._record.identity != identity:
                 raise BagDataError(
@@ -155,12 +161,12 @@ class SampledClassifier(BagClassifier):
         return fresh if self.checkpoint is None else read_checkpoint(self.checkpoint, fresh)
 
 
-def _monitor(features: Features, bags: Bags, seed: int) -> Monitor:
+def _monitor(features: Features, bags: Bags, own: tuple[str, ...], seed: int) -> Monitor:
     """The quantities of ``diagnostics_``."""
     random = np.random.default_rng(seed)
     count = min(_WATCHED_LATENTS, bags.n_instances)
     chosen = np.sort(random.choice(bags.n_instances, count, replace=False))
     phi, _ = features.transform(bags.X[chosen])
     constant = ("mean",) if features.bias > 0 else ()
-    names = ("log_likelihood", "norm_v", *constant, *(f"latent[{row}]" for row in chosen))
+    names = (*own, *constant, *(f"latent[{row}]" for row in chosen))
     return Monitor(names, torch.as_tensor(phi, dtype=torch.float64, device=features.device), features.bias)

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from bagwise.exceptions import ModelFileError
 from bagwise.feature_maps import describe_feature_map, rebuild_feature_map
 from bagwise.features import Features
 from bagwise.inference.diagnostics import Chains
+from bagwise.inference.exact_dirichlet import ExactPosterior
 from bagwise.inference.loop import Trace
 from bagwise.linalg import DEFAULT_JITTER
-from bagwise.posterior import GaussianPosterior, SamplePosterior
+from bagwise.links import LINKS, PROBIT
+from bagwise.posterior import GaussianPosterior, Posterior, SamplePosterior, SparseSamplePosterior
 
 Tensors = dict[str, Tensor]
 
@@ -23,7 +26,11 @@ _NOT_SAVED = ("callback", "device", "checkpoint")  # belong to the session that 
 _POSTERIORS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     "gaussian": (GaussianPosterior, ("mean", "factors", "factor_of")),
     "samples": (SamplePosterior, ("weights", "means", "factors", "factor_of")),
+    "sparse samples": (SparseSamplePosterior, ("columns", "values", "mean")),
+    "exact": (ExactPosterior, ExactPosterior.NAMES),
 }
+_WHOLE_NUMBERS = ("factor_of", "columns")  # of a posterior; everything else is in double precision …
+_ROWS = ("inputs",)  # … but rows that it remembers, which are of the type of the features
 
 
 def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
@@ -39,6 +46,7 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
         "traces": {name: _pack_trace(name, getattr(model, name), tensors) for name in model.traces},
         "fitted": _pack_fitted(model),
         "posterior": _pack_posterior(model.posterior_, tensors),
+        "link": model.posterior_.link.name,
         "chains": _pack_chains(getattr(model, "chains_", None), tensors),
     }
     return description, tensors
@@ -57,7 +65,7 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
             raise ModelFileError(f"the file names settings that {cls.__name__} does not have: {sorted(unknown)}.")
         model = cls(**settings | {"device": str(device)})
         model.features_ = _unpack_features(description["features"], tensors).to(device)
-        model.posterior_ = _unpack_posterior(description.get("posterior", "gaussian"), tensors).to(device)
+        model.posterior_ = _unpack_posterior(description, tensors).to(device)
         for name in cls.traces:
             setattr(model, name, _unpack_trace(name, description["traces"][name], tensors))
         _unpack_fitted(model, description["fitted"])
@@ -128,14 +136,20 @@ def _below(prefix: str, tensors: Tensors) -> Tensors:
 
 
 def _pack_posterior(posterior: Any, tensors: Tensors) -> str:
-    kind = next(name for name, (cls, _) in _POSTERIORS.items() if isinstance(posterior, cls))
+    kind = _kind(posterior)
     tensors.update({f"posterior.{name}": getattr(posterior, name) for name in _POSTERIORS[kind][1]})
     return kind
 
 
-def _unpack_posterior(kind: str, tensors: Tensors) -> Any:
-    cls, names = _POSTERIORS[kind]
-    return cls(**{name: tensors[f"posterior.{name}"] for name in names})
+def _kind(posterior: Any) -> str:
+    return next(name for name, (cls, _) in _POSTERIORS.items() if isinstance(posterior, cls))
+
+
+def _unpack_posterior(description: dict[str, Any], tensors: Tensors) -> Any:
+    cls, names = _POSTERIORS[description.get("posterior", "gaussian")]
+    posterior = cls(**{name: tensors[f"posterior.{name}"] for name in names})
+    link = LINKS[description.get("link", PROBIT.name)]
+    return posterior if posterior.link is link else replace(posterior, link=link)
 
 
 def _pack_chains(chains: Chains | None, tensors: Tensors) -> dict[str, Any] | None:
@@ -159,11 +173,11 @@ def _unpack_chains(model: Any, description: dict[str, Any] | None, tensors: Tens
 
 
 def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
-    for name in ("inducing", "lower", "shift", "scale"):
-        tensors[f"features.{name}"] = getattr(features, name)
+    tensors.update({f"features.{name}": value for name, value in features.tensors().items()})
     tensors.update({f"kernel.{key}": part for key, part in kernels.parameters(features.kernel).items()})
     return {
         "kernel": kernels.describe(features.kernel),
+        "whitened": features.lower is not None,
         "bias": features.bias,
         "jitter": features.jitter,
         "origin": features.origin,
@@ -176,7 +190,7 @@ def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
     return Features(
         kernel=kernels.check_fits(kernel, inducing.shape[1]),
         inducing=inducing,
-        lower=tensors["features.lower"],
+        lower=tensors["features.lower"] if description.get("whitened", True) else None,
         shift=tensors["features.shift"],
         scale=tensors["features.scale"],
         bias=float(description["bias"]),
@@ -240,35 +254,65 @@ def _check_shapes(model: Any) -> None:
         features.n_columns == R
         and features.inducing.shape == (features.n_inducing, D)
         and features.shift.shape == features.scale.shape == (D,)
-        and features.lower.shape == (features.n_inducing, features.n_inducing)
-        and posterior.factors.shape[1:] == (R, R)
-        and posterior.factor_of.shape == (K,)
-        and (not isinstance(posterior, SamplePosterior) or posterior.weights.shape == posterior.means.shape)
-        and 0 <= int(posterior.factor_of.min()) <= int(posterior.factor_of.max()) < len(posterior.factors)
-        and len(model.label_names_ or ("",)) == K
+        and (features.lower is None or features.lower.shape == (features.n_inducing, features.n_inducing))
+        and _posterior_fits(posterior, R, K)
+        and model._n_functions() == K
         and (names is None or len(names) == D)
     )
     if not fits:
         raise ModelFileError("the parts of the model file do not fit together; it is damaged.")
 
 
+def _posterior_fits(posterior: Posterior | ExactPosterior, R: int, K: int) -> bool:
+    if isinstance(posterior, SparseSamplePosterior):
+        columns = posterior.columns
+        return (
+            columns.shape == posterior.values.shape
+            and columns.ndim == 4
+            and len(columns) == K
+            and columns.dtype == torch.int64
+            and 0 <= int(columns.min()) <= int(columns.max()) < R
+        )
+    if isinstance(posterior, ExactPosterior) and not _exact_fits(posterior, K):
+        return False
+    return (
+        posterior.factors.shape[1:] == (R, R)
+        and posterior.factor_of.shape == (K,)
+        and (not isinstance(posterior, SamplePosterior) or posterior.weights.shape == posterior.means.shape)
+        and 0 <= int(posterior.factor_of.min()) <= int(posterior.factor_of.max()) < len(posterior.factors)
+    )
+
+
+def _exact_fits(posterior: ExactPosterior, K: int) -> bool:
+    rows, noise = posterior.inputs, posterior.noise
+    return rows.ndim == 2 and posterior.weights.shape == noise.shape == (len(rows), K) and bool((noise > 0).all())
+
+
 def _check_values(model: Any) -> None:
     """Numbers of the right kind, all finite, factors that can be divided by, two classes."""
     features, posterior = model.features_, model.posterior_
-    classes = model.classes_[0] if model.label_names_ is not None else model.classes_
-    drawn = (posterior.weights, posterior.means) if isinstance(posterior, SamplePosterior) else ()
-    doubles = (features.shift, features.scale, posterior.mean, posterior.factors, *drawn)
-    numbers = (features.inducing, features.lower, *doubles)
+    parts = {name: getattr(posterior, name) for name in _POSTERIORS[_kind(posterior)][1]}
+    own = [part for name, part in parts.items() if name not in (*_WHOLE_NUMBERS, *_ROWS)]
+    doubles = (features.shift, features.scale, posterior.mean, *own)
+    singles = [features.inducing] if features.lower is None else [features.inducing, features.lower]
+    singles += [part for name, part in parts.items() if name in _ROWS]
+    diagonals = [part.diagonal(dim1=-2, dim2=-1) for part in _factors(features, posterior)]
     sound = (
-        features.inducing.dtype == features.lower.dtype in DEFAULT_JITTER
+        features.inducing.dtype in DEFAULT_JITTER
+        and all(part.dtype == features.inducing.dtype for part in singles)
         and all(part.dtype == torch.float64 for part in doubles)
-        and all(bool(torch.isfinite(part).all()) for part in numbers)
+        and all(bool(torch.isfinite(part).all()) for part in (*singles, *doubles))
         and bool((features.scale > 0).all())
-        and bool((features.lower.diagonal() > 0).all())
-        and bool((posterior.factors.diagonal(dim1=-2, dim2=-1) > 0).all())
+        and all(bool((part > 0).all()) for part in diagonals)
         and features.bias >= 0
         and model.seed_ >= 0
-        and classes.shape == (2,)
+        and model._has_sound_classes()
     )
     if not sound:
         raise ModelFileError("the model file holds values that no model has; it is damaged.")
+
+
+def _factors(features: Features, posterior: Posterior) -> list[Tensor]:
+    """The triangular factors, whose diagonals must be positive."""
+    own = [] if isinstance(posterior, SparseSamplePosterior) else [posterior.factors]
+    return own if features.lower is None else [features.lower, *own]

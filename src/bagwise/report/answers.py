@@ -8,9 +8,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
+from bagwise.candidates import candidate_sets
 from bagwise.evidence import COUNT, FRACTION, Evidence
 from bagwise.exceptions import BagDataError
-from bagwise.metrics import instance_truth, positive_proba, truth_of
+from bagwise.io.predictions import is_of_classes
+from bagwise.metrics import class_numbers, instance_truth, positive_proba, truth_of
 from bagwise.models.count_input import holds_positive, read_statement
 from bagwise.predict_counts import FractionSummary
 
@@ -26,6 +28,24 @@ class CountAnswers:
 
 
 @dataclass(frozen=True)
+class ClassAnswers:
+    """What a model of one class out of many says, and the candidates that it is compared with; all 0 where unknown."""
+
+    bag_probability: Floats  # (B, q)
+    bag_candidates: NDArray[np.bool_] | None  # (B, q)
+    instance_probability: Floats  # (N, q + 1), the last for none of them
+    instance_candidates: NDArray[np.bool_] | None  # (N, q + 1)
+
+    def hits(self) -> Floats:
+        """Whether the most probable class of every bag is right (or a candidate), (B,) of 0, 1, NaN."""
+        table = self.bag_candidates
+        if table is None:
+            return np.full(len(self.bag_probability), np.nan)
+        right = table[np.arange(len(table)), self.bag_probability.argmax(axis=1)]
+        return np.where(table.any(axis=1), right, np.nan)
+
+
+@dataclass(frozen=True)
 class Answers:
     """Everything by label column: K columns, one for a model of a single label."""
 
@@ -38,14 +58,18 @@ class Answers:
     instance_truth: Floats | None  # (N, K)
     stated: Evidence | None = None  # the truth about bags, where it is more than labels
     counts: CountAnswers | None = None
+    classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
 
 
 def collect(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
     """Ask the model once for everything.
 
     ``y`` is what ``fit`` takes: labels, or fractions or ranges of counts where the model was fitted to such, or an
-    ``Evidence``. Of the latter a bag's label is whether it is said to hold a positive.
+    ``Evidence``. Of the latter a bag's label is whether it is said to hold a positive. For a model of one class out of
+    many ``y`` holds classes or candidate sets.
     """
+    if is_of_classes(model):
+        return _collect_classes(model, bags, y, instance_y)
     classes = model.classes_
     stated = None if y is None else _statement(model, bags, y)
     truth = (
@@ -64,6 +88,39 @@ def collect(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
         stated=stated,
         counts=None if stated is None else _count_answers(model, bags, stated),
     )
+
+
+def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
+    """Every class as a label column; a candidate that is not the only one is unknown there."""
+    q = len(model.classes_)
+    of_bags, of_instances = model.predict_proba(bags), model.predict_instance_proba(bags)
+    table = None if y is None else _bag_table(model, bags, y)
+    inside = None
+    if instance_y is not None:
+        numbers = class_numbers(_per_instance(instance_y, bags), model.instance_classes_)
+        inside = numbers[:, None] == np.arange(q + 1)
+    return Answers(
+        bags=bags,
+        labels=label_names(model),
+        several=True,
+        bag_probability=of_bags,
+        bag_truth=None if table is None else _as_labels(table),
+        instance_probability=of_instances[:, :q],
+        instance_truth=None if inside is None else np.where(inside.any(axis=1)[:, None], inside[:, :q], np.nan),
+        classes=ClassAnswers(of_bags, table, of_instances, inside),
+    )
+
+
+def _bag_table(model: Any, bags: Bags, y: Any) -> NDArray[np.bool_]:
+    if np.ndim(y) == 1 and not isinstance(y, dict | pd.Series) and not any(isinstance(entry, set) for entry in y):
+        y = class_numbers(_checked_labels(y, bags), model.classes_)
+        return np.asarray(y[:, None] == np.arange(len(model.classes_)))
+    return candidate_sets(y, bags, keyed=True, classes=model.classes_).table
+
+
+def _as_labels(table: NDArray[np.bool_]) -> Floats:
+    certain = (table.sum(axis=1) == 1)[:, None] | (~table & table.any(axis=1)[:, None])
+    return np.where(certain, table, np.nan)
 
 
 def _statement(model: Any, bags: Bags, y: Any) -> Evidence | None:
@@ -86,7 +143,7 @@ def _count_answers(model: Any, bags: Bags, stated: Evidence) -> CountAnswers | N
 
 def label_names(model: Any) -> tuple[str, ...]:
     """Names of the label columns: from the table the model was fitted on, or made up."""
-    known = model.columns_.get("label") or model.label_names_ or ["label"]
+    known = model.classes_ if is_of_classes(model) else model.columns_.get("label") or model.label_names_ or ["label"]
     return tuple(str(name) for name in known)
 
 

@@ -36,6 +36,7 @@ class BagCard:
 
     name: str
     why: str
+    of: str | None  # the class that is spoken of, where there are many
     probability: float
     stated: tuple[str, str] | None  # how and what
     instances: list[Instance]
@@ -55,9 +56,12 @@ class BagRow:
 
 def bag_cards(answers: Answers, image_shape: Sequence[int] | None) -> list[BagCard]:
     """A few bags, by the first label: the clearest, the wrong ones, the doubtful ones."""
-    truth = None if answers.bag_truth is None else answers.bag_truth[:, 0]
     images = _Images(answers, image_shape) if image_shape is not None else None
-    chosen = choose_bags(answers.bag_probability[:, 0], truth)
+    if answers.classes is not None:
+        chosen = choose_bags(answers.bag_probability.max(axis=1), answers.classes.hits())
+    else:
+        truth = None if answers.bag_truth is None else answers.bag_truth[:, 0]
+        chosen = choose_bags(answers.bag_probability[:, 0], truth)
     return [_card(answers, number, why, images) for number, why in chosen.items()]
 
 
@@ -100,17 +104,21 @@ class _Images:
 
 def _card(answers: Answers, number: int, why: str, images: _Images | None) -> BagCard:
     bags = answers.bags
+    column = 0 if answers.classes is None else int(answers.bag_probability[number].argmax())
     start, stop = bags.offsets[number], bags.offsets[number + 1]
-    probability = answers.instance_probability[start:stop, 0]
+    probability = answers.instance_probability[start:stop, column]
     order = np.argsort(-probability, kind="stable")[:INSTANCES_SHOWN]
     truth = (
-        answers.instance_truth[start:stop, 0] if answers.instance_truth is not None else np.full(stop - start, np.nan)
+        answers.instance_truth[start:stop, column]
+        if answers.instance_truth is not None
+        else np.full(stop - start, np.nan)
     )
     pictures = images.of_bag(number, order) if images is not None else [None] * len(order)
     return BagCard(
         name=bags.ids[number],
         why=why,
-        probability=float(answers.bag_probability[number, 0]),
+        of=None if answers.classes is None else answers.labels[column],
+        probability=float(answers.bag_probability[number, column]),
         stated=_card_statement(answers, number),
         instances=[
             Instance(int(bags.rows[start + place]), float(probability[place]), _known(truth[place]), picture)
@@ -133,11 +141,18 @@ def bag_rows(answers: Answers, n_labels: int) -> Iterator[BagRow]:
 
 
 def _card_statement(answers: Answers, number: int) -> tuple[str, str] | None:
+    if answers.classes is not None:
+        return _candidate_statement(answers.labels, answers.classes.bag_candidates, number)
     text = _stated(answers, number, 0)
     if text == UNKNOWN:
         return None
     kind = LABEL if answers.stated is None else int(answers.stated.kind[number])
     return {LABEL: "labelled", FRACTION: "stated fraction", COUNT: "stated number"}[kind], text
+
+
+def _candidate_statement(labels: Sequence[str], table: NDArray[np.bool_] | None, number: int) -> tuple[str, str] | None:
+    names = [] if table is None else [labels[place] for place in np.flatnonzero(table[number])]
+    return None if not names else ("class" if len(names) == 1 else "candidates", ", ".join(names))
 
 
 def _stated(answers: Answers, number: int, column: int) -> str:

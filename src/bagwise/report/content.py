@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bagwise import kernels
 from bagwise.evidence import COUNT, FRACTION
 from bagwise.inference.diagnostics import LARGEST_R_HAT, SMALLEST_ESS
-from bagwise.metrics import MEAN_ROW, bag_report, count_report, fraction_report, instance_report
+from bagwise.metrics import MEAN_ROW, bag_report, class_report, count_report, fraction_report, instance_report
 from bagwise.report.answers import Answers
 
 Floats = NDArray[np.float64]
@@ -35,6 +35,13 @@ COUNT_MEASURES = {
     "interval_width": "mean width of the interval",
 }
 COUNTED = {"fractions", "counts"}
+CLASS_MEASURES = {
+    "n": "known",
+    "accuracy": "most probable class right (or a candidate)",
+    "log_likelihood": "log-likelihood of the class (or the candidates)",
+    "calibration_error": "calibration error of the largest probability",
+}
+CLASSES = {"bag classes", "instance classes"}
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,16 @@ def reports(answers: Answers) -> dict[str, dict[str, Any]]:
     if answers.instance_truth is not None:
         truth, proba = _shaped(answers, answers.instance_truth, answers.instance_probability)
         found["instances"] = instance_report(truth, proba, answers.labels)
-    return found | _count_reports(answers)
+    return _class_reports(answers) | found | _count_reports(answers)
+
+
+def _class_reports(answers: Answers) -> dict[str, dict[str, Any]]:
+    found, said = {}, answers.classes
+    if said is not None and said.bag_candidates is not None:
+        found["bag classes"] = class_report(said.bag_candidates, said.bag_probability)
+    if said is not None and said.instance_candidates is not None:
+        found["instance classes"] = class_report(said.instance_candidates, said.instance_probability)
+    return found
 
 
 def _count_reports(answers: Answers) -> dict[str, dict[str, Any]]:
@@ -100,8 +116,13 @@ def _shaped(answers: Answers, truth: Floats, proba: Floats) -> tuple[Floats, Flo
 def headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
     """The figures to read first."""
     yield from _count_headlines(found)
+    yield from _class_headlines(found)
     for what, report in found.items():
-        if what in COUNTED or (len(COUNTED & set(found)) and math.isnan(report.get("auc", 0.0))):
+        if (
+            what in COUNTED | CLASSES
+            or bool(CLASSES & set(found))
+            or (len(COUNTED & set(found)) and math.isnan(report.get("auc", 0.0)))
+        ):
             continue
         one, row = what.removesuffix("s"), report.get(MEAN_ROW, report)
         over = f" (mean over {len(report) - 1} labels)" if MEAN_ROW in report else ""
@@ -121,6 +142,22 @@ def headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
             number(row["calibration_error"]),
             "mean distance between the probability stated and the frequency observed",
         )
+
+
+def _class_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
+    for what in ("bag classes", "instance classes"):
+        if what in found:
+            one = what.split()[0]
+            yield Headline(
+                f"accuracy of {one} classes",
+                number(found[what]["accuracy"]),
+                f"share of the {one}s whose most probable class is right, or one of the candidates",
+            )
+            yield Headline(
+                f"log-likelihood of {one} classes",
+                number(found[what]["log_likelihood"]),
+                "mean log probability of what was true; nearer 0 is better",
+            )
 
 
 def _count_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
@@ -159,7 +196,9 @@ def _share_log_likelihood(share: float) -> float:
 
 def measure_tables(found: Mapping[str, dict[str, Any]], by_label: Sequence[str] = tuple(MEASURES)) -> Iterator[Table]:
     """One column for bags and one for instances; or, with several labels, one row per label (measures ``by_label``)."""
-    single = {what: report for what, report in found.items() if MEAN_ROW not in report and what not in COUNTED}
+    single = {
+        what: report for what, report in found.items() if MEAN_ROW not in report and what not in COUNTED | CLASSES
+    }
     if single:
         rows = [(text, *(_entry(name, report) for report in single.values())) for name, text in MEASURES.items()]
         yield Table("Measures", ("", *single), rows)
@@ -167,9 +206,10 @@ def measure_tables(found: Mapping[str, dict[str, Any]], by_label: Sequence[str] 
         if MEAN_ROW in report:
             lines = [(label, *(_entry(name, row) for name in by_label)) for label, row in report.items()]
             yield Table(f"Measures of {what}", ("label", *(MEASURES[name] for name in by_label)), lines)
-        if what in COUNTED:
-            rows = [(text, _entry(name, report)) for name, text in COUNT_MEASURES.items() if name in report]
-            yield Table(f"Measures of {what}", ("", "bags"), rows)
+        if what in COUNTED | CLASSES:
+            named = COUNT_MEASURES if what in COUNTED else CLASS_MEASURES
+            rows = [(text, _entry(name, report)) for name, text in named.items() if name in report]
+            yield Table(f"Measures of {what}", ("", what.split()[0] + "s" if what in CLASSES else "bags"), rows)
 
 
 def _entry(name: str, report: Mapping[str, float]) -> str:
@@ -197,7 +237,7 @@ def outcome(model: Any) -> Table:
         *_learned(model),
         *_mixing_rows(model),
         ("features", f"{model.n_features_in_}"),
-        ("classes (the second is positive)", _classes(model.classes_)),
+        _classes(model.classes_, of_classes=hasattr(model, "instance_classes_")),
     ]
     return Table("Outcome", ("", ""), rows)
 
@@ -210,6 +250,8 @@ def _learned(model: Any) -> Iterator[tuple[str, str]]:
     """The inference, the kernel and the mean that came of it; not every model has each."""
     if getattr(model, "inference_", None) is not None:
         yield "inference", _short(model.inference_)
+    if getattr(model, "solver_", None) is not None:
+        yield "solver", _short(model.solver_)
     learning = getattr(model, "learning_trace_", None)
     if learning is not None:
         yield "trials of the kernel", _course(learning)
@@ -251,9 +293,12 @@ def _mixing_rows(model: Any) -> Iterator[tuple[str, str]]:
         yield "smallest bulk effective sample size", number(found[1], 0)
 
 
-def _classes(classes: Any) -> str:
+def _classes(classes: Any, of_classes: bool) -> tuple[str, str]:
+    if of_classes:
+        return "classes", _short(", ".join(map(str, np.asarray(classes).tolist())), 160)
     pair = np.asarray(classes[0] if np.ndim(classes) == 2 else classes).tolist()
-    return f"{pair[0]}, {pair[1]}" + (f" in each of {len(classes)} columns" if np.ndim(classes) == 2 else "")
+    columns = f" in each of {len(classes)} columns" if np.ndim(classes) == 2 else ""
+    return "classes (the second is positive)", f"{pair[0]}, {pair[1]}{columns}"
 
 
 def _short(value: Any, limit: int = 80) -> str:

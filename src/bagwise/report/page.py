@@ -58,6 +58,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "bags": answers.bags,
         "labels": answers.labels,
         "several": answers.several,
+        "of_classes": answers.classes is not None,
         "today": date.today().isoformat(),
         "version": version("bagwise"),
         "headlines": list(content.headlines(found)),
@@ -110,6 +111,8 @@ def _courses(model: Any) -> list[dict[str, str]]:
 def _expected_course(model: Any) -> str:
     if content.mixing(model) is not None:
         return "should end as noise around a level"
+    if hasattr(model, "instance_classes_"):
+        return "should fall towards 0"
     if getattr(model, "inference_", None) == "ep":
         return "may swing at first and should level off"
     return "should rise and level off"
