@@ -95,10 +95,10 @@ def exact_step(dtype, repeats=5):
     )
 
 
-def sparse_fit(dtype):
-    """A full fit of 50 rounds: n = 20,000, 11 classes, R = 500."""
+def sparse_fit(dtype, rounds):
+    """A full fit: n = 20,000, 11 classes, R = 500."""
     bags, table, y = problem(20_000, 11)
-    model = MIPLGP(solver="sparse", n_inducing=500, n_rounds=50, tol=0.0, dtype=dtype, random_state=0)
+    model = MIPLGP(solver="sparse", n_inducing=500, n_rounds=rounds, tol=0.0, dtype=dtype, random_state=0)
     wall, cpu = clocked(lambda: model.fit(bags, table))
     label = f"sparse fit, n = 20,000, 11 classes, R = 500, {model.n_iter_} rounds, {dtype}"
     print(
@@ -119,12 +119,15 @@ def exact_fit_on_gpu(dtype="float32"):
         model.fit(bags, table)
         torch.cuda.synchronize()
         taken = time.perf_counter() - start
-        label = f"exact fit on {torch.cuda.get_device_name()}, {what}, n = 24,000, 26 classes, {model.n_iter_} rounds, {dtype}"
+        where = f"{torch.cuda.get_device_name()}, {what}"
+        label = f"exact fit on {where}, n = 24,000, 26 classes, {model.n_iter_} rounds, {dtype}"
         peak = torch.cuda.max_memory_allocated() / GIGA
         print(f"| {label} | {taken:.1f} s, {peak:.1f} GB at most | 60 s |", flush=True)
     start = time.perf_counter()
     hits = model.score(bags, y)
-    print(f"| score of the 600 bags ({model.variance_steps} variance steps) | {time.perf_counter() - start:.1f} s | – |")
+    print(
+        f"| score of the 600 bags ({model.variance_steps} variance steps) | {time.perf_counter() - start:.1f} s | – |"
+    )
     print(f"| accuracy on these bags (other bags: {model.score(new, new_y):.3f}, other centres) | {hits:.3f} | – |")
 
 
@@ -134,6 +137,7 @@ def main(arguments=()):
     parser.add_argument("--parts", default="exact,sparse")
     parser.add_argument("--dtypes", default="float64,float32")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=50, help="of the sparse fit")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     print("| what | measured | bar |\n|---|---|---|", flush=True)
@@ -146,7 +150,7 @@ def main(arguments=()):
         if "exact" in options.parts:
             exact_step(dtype)
         if "sparse" in options.parts:
-            sparse_fit(dtype)
+            sparse_fit(dtype, options.rounds)
     print(f"largest resident memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB")
 
 

@@ -115,7 +115,8 @@ def _draw_figure3():
     figure, axes = plt.subplots(1, 3, figsize=(11.4, 3.7), layout="constrained", sharey=True)
     for ax, (name, kind) in zip(axes, told, strict=True):
         model, _ = fitted(make[name](kind), bags, fractions if kind == "fraction" else (fractions > 0).astype(int))
-        DecisionMapDisplay.from_estimator(model, bags, instance_y=truth, ax=ax, resolution=100)
+        DecisionMapDisplay.from_estimator(model, bags, instance_y=truth, ax=ax, resolution=100, size=4)
+        ax.set(xlim=(-4, 5), ylim=(-4, 5))
         ax.set_title(f"{name}, {kind}s\nAUC {area(model, bags, truth):.3f}", loc="left", fontsize=10)
     return figure
 
@@ -244,7 +245,7 @@ def county_bags(share, persons, columns):
 
 def _save(figure, folder, name):
     if folder is not None:
-        figure.savefig(Path(folder) / name, dpi=95)
+        figure.savefig(Path(folder) / name, dpi=85)
     plt.close(figure)
 
 

@@ -47,6 +47,7 @@ def test_every_guide_has_code_and_is_run():
     assert {name_of(page) for page in GUIDES} == {
         "README.md",
         "docs/guide/bag_scores.md",
+        "docs/guide/candidates.md",
         "docs/guide/counts.md",
         "docs/guide/elections.md",
         "docs/guide/fractions.md",
@@ -109,6 +110,20 @@ def test_bag_scores_page_does_what_it_says(ran):
     assert ran["hit"] > 0.9
     assert len(ran["new_carrier"]) == len(test)
     assert ran["text_model"].score(ran["documents"][70:], ran["label"][70:]) > 0.8
+
+
+@guide("docs/guide/candidates.md")
+def test_candidates_page_does_what_it_says(ran):
+    test, y, truth = ran["test"], ran["y"][70:], ran["truth"]
+    scores = {name: ran[name].score(test, y) for name in ("plain", "published", "model")}
+    assert scores["model"] >= scores["published"] > scores["plain"]
+    found = {name: np.mean((ran[name].predict_instances(test) == truth)[truth < 5]) for name in scores}
+    assert found["model"] >= found["published"] > found["plain"]
+    assert ran["p_bag"].shape == (50, 5)
+    assert ran["p_instance"].shape == (test.n_instances, 6)
+    assert set(ran["named"].instance_classes_) == {*ran["names"], "none of them"}
+    assert ran["exact"].solver_ == "exact"
+    assert (ran["made"].candidates.sum(axis=1) == 1).all()
 
 
 @guide("docs/guide/elections.md")

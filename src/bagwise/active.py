@@ -107,8 +107,8 @@ def _checked_bags(model: Any, bags: Any) -> Bags:
     check_is_fitted(model, "posterior_")
     if hasattr(model, "instance_classes_"):
         raise BagDataError(
-            f"suggest asks for labels of two classes; {type(model).__name__} chooses one class out of many, for which it "
-            "cannot tell yet what to label next."
+            f"suggest asks for labels of two classes; {type(model).__name__} chooses one class out of many. Take the "
+            "bags whose largest probability in `bagwise predict` (predict_proba) is smallest, of which it is unsure."
         )
     if not isinstance(model.posterior_, Posterior):
         raise BagDataError(f"suggest needs a Gaussian or sampled posterior; {type(model).__name__} has none.")

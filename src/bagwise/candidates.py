@@ -81,10 +81,9 @@ def _in_order(y: Any, bags: Bags, keyed: bool) -> Any:
         raise BagDataError("requires y to be passed, but the target y is None: give one candidate set per bag.")
     if isinstance(y, Mapping) or (keyed and isinstance(y, pd.Series | pd.DataFrame)):
         y = bags.align(y)
-    if (isinstance(y, list | tuple) or getattr(y, "dtype", None) == object) and np.ndim(y) < 2 and _holds_sets(y):
-        entries: Any = list(y)
-    else:
-        entries = _as_array(y.tolist() if _holds_rows(y) else y)
+    listed = isinstance(y, list | tuple) or (str(getattr(y, "dtype", "")) == "object" and y.ndim == 1)
+    entries: Any
+    entries = list(y) if listed and _holds_sets(y) else _as_array(list(y) if _holds_rows(y) else y)
     if len(entries) != len(bags):
         raise BagDataError(
             f"y has {len(entries)} entries, but there are {len(bags)} bags; give one candidate set per bag "
@@ -104,7 +103,7 @@ def _holds_sets(y: Any) -> bool:
 
 def _holds_rows(y: Any) -> bool:
     """Whether an array has the rows of a table for its entries, as the values of a dict come."""
-    rows = isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1 and len(y) > 0
+    rows = isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1 and len(y) > 0
     return rows and all(isinstance(row, np.ndarray | list | tuple) for row in y)
 
 
@@ -122,22 +121,20 @@ def _as_array(y: Any) -> NDArray[Any]:
 
 
 def _from_table(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | None) -> CandidateSets:
-    missing = pd.isna(array)
-    try:
-        values = np.where(missing, np.nan, array).astype(np.float64)
-    except (TypeError, ValueError):
-        raise BagDataError(_TABLE_RULE + "; found text. For class names give one set of them per bag.") from None
-    observed: NDArray[np.bool_] = ~np.all(missing, axis=1)
-    wrong = ~((values == 0) | (values == 1)) & observed[:, None]
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise BagDataError(
-            f"{_TABLE_RULE}; bag {bags.ids[row]!r}, column {column} holds {array[row, column]!r}. Unknown label type: "
-            "for class names or numbers give one set of them per bag."
-        )
     named = np.arange(array.shape[1]) if classes is None else classes
     if len(named) != array.shape[1]:
         raise BagDataError(f"y has {array.shape[1]} columns; the model was fitted with {len(named)} classes.")
+    observed: NDArray[np.bool_] = ~np.all(pd.isna(array), axis=1)
+    values = pd.DataFrame(array).apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
+    wrong = ~((values == 0) | (values == 1)) & observed[:, None]
+    if wrong.any():
+        row, column = (int(number) for number in np.argwhere(wrong)[0])
+        entry = array[row].tolist()[column]
+        raise BagDataError(
+            f"{_TABLE_RULE}; {'found text: ' if isinstance(entry, str) else ''}bag {bags.ids[row]!r}, column "
+            f"{named.tolist()[column]!r} holds {entry!r}. Unknown label type: for class names or numbers give one "
+            "set of them per bag."
+        )
     return CandidateSets(values == 1, observed, named)
 
 

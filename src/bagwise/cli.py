@@ -203,7 +203,8 @@ def evaluate(
 ) -> None:
     """How good the probabilities are: of bags and, where instance labels exist, of instances.
 
-    The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name another.
+    The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name
+    another.
     """
     said = cli_evidence.chosen(label, fraction, count, candidates)
     if json_output is not None:

@@ -9,14 +9,17 @@ from sklearn.utils import check_random_state
 
 from bagwise._validation import check_count
 from bagwise.bags import Bags
+from bagwise.datasets_candidates import CandidateBags, make_candidate_bags
 from bagwise.datasets_groups import make_election, make_groups, vote_chance
-from bagwise.dealing import Floats, Ints, Random, Range, assemble, draw_counts, draw_rows, wave
+from bagwise.dealing import DIGIT_FEATURES, Floats, Ints, Random, Range, assemble, draw_counts, draw_rows, wave
 from bagwise.exceptions import BagDataError
 from bagwise.io.npz import read_npz
 
 __all__ = [
+    "CandidateBags",
     "load_digit_bags",
     "make_bags",
+    "make_candidate_bags",
     "make_election",
     "make_groups",
     "make_molecule_bags",
@@ -114,8 +117,7 @@ def load_digit_bags(
     is_target = digits.target == target
     inside = _take(digits.data[is_target], int(n_positive.sum()), f"of the digit {target}", random)
     outside = _take(digits.data[~is_target], int((sizes - n_positive).sum()), "of other digits", random)
-    names = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
-    return assemble(inside, outside, sizes, n_positive, names, random)
+    return assemble(inside, outside, sizes, n_positive, DIGIT_FEATURES, random)
 
 
 def _take(images: Floats, n: int, which: str, random: Any) -> Floats:

@@ -14,6 +14,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Range = int | tuple[int, int]
 Random = Any  # an int, a numpy RandomState or None
+DIGIT_FEATURES = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]  # of scikit-learn's digits
 
 
 def wave(X: Any) -> Floats:
@@ -69,7 +70,11 @@ def assemble(
     X = np.empty((len(index), inside.shape[1]))
     X[instance_y == 1], X[instance_y == 0] = inside, outside
     shuffled = np.lexsort([random.random_sample(len(index)), index])
-    width = len(str(len(sizes) - 1))
-    ids = np.array([f"{number:0{width}d}" for number in range(len(sizes))], dtype=object)
-    bags = Bags(X[shuffled], ids[index], feature_names=names)
+    bags = Bags(X[shuffled], bag_names(len(sizes))[index], feature_names=names)
     return bags, (n_positive > 0).astype(np.int64), instance_y[shuffled]
+
+
+def bag_names(n_bags: int) -> NDArray[np.object_]:
+    """Numbers of one width."""
+    width = len(str(n_bags - 1))
+    return np.array([f"{number:0{width}d}" for number in range(n_bags)], dtype=object)

@@ -189,7 +189,7 @@ def class_numbers(values: Any, classes: Any) -> NDArray[np.float64]:
                 f"class {strange.iloc[0]!r}: expected one of {shorten(place)}, or their numbers 0 to {len(place) - 1}."
             )
         found = numbers
-    return found.to_numpy(dtype=np.float64)
+    return np.asarray(found, dtype=np.float64)
 
 
 def _report(y: Any, p: Any, names: Sequence[str] | None) -> dict[str, Any]:

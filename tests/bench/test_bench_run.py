@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny_table import stumble, tiny_table
+from tiny_table import die_in_the_middle, stumble, tiny_table
 
 from bagwise.bench.cells import Choice, cells_of
-from bagwise.bench.crew import OneCrew
+from bagwise.bench.crew import OneCrew, ProcessCrew
 from bagwise.bench.progress import Clock, duration
 from bagwise.bench.run import Plan, SplitQueue, run, work_through
 from bagwise.exceptions import BagDataError
@@ -161,6 +161,16 @@ def test_a_worker_that_dies_costs_only_its_cell():
     found = [record for _, record, _ in work_through(cells, OneCrew(die, Path()))]
     assert [record["error"] is None for record in found] == [True, False, True]
     assert "died" in found[1]["error"]
+
+
+def test_a_process_that_dies_is_replaced():
+    cells = cells_of(tiny_table(), Choice(only=("calm", "probit")))
+    crew = ProcessCrew(die_in_the_middle, Path(), 1)
+    try:
+        found = [record for _, record, _ in work_through(cells, crew)]
+    finally:
+        crew.close()
+    assert [record["error"] is None for record in found] == [True, False, True]
 
 
 def test_the_time_left_goes_by_model():

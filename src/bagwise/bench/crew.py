@@ -75,15 +75,18 @@ class ProcessCrew:
         self._work, self._folder = work, folder
         os.environ.update({name: os.environ.get(name, "1") for name in _THREADS})
         self._lanes = [self._open() for _ in range(n_lanes)]
+        self._busy: set[int] = set()
 
     def start(self, lane: int, cell: Cell) -> None:
         """Send the cell to its process."""
+        self._busy.add(lane)
         self._lanes[lane][1].send(cell)
 
     def wait(self) -> Finished:
         """The first process to answer; one that died is replaced."""
-        ready = wait([connection for _, connection in self._lanes])[0]
-        lane = next(number for number, (_, connection) in enumerate(self._lanes) if connection is ready)
+        ready = wait([self._lanes[lane][1] for lane in self._busy])[0]
+        lane = next(lane for lane in self._busy if self._lanes[lane][1] is ready)
+        self._busy.remove(lane)
         try:
             return Finished(lane, self._lanes[lane][1].recv())
         except EOFError:

@@ -170,7 +170,7 @@ class _Learner:
     ) -> None:
         self.kernel = copy.deepcopy(features.kernel)
         self._features, self._model, self._n_steps = features, model, n_steps
-        self._ascent = KernelAscent(self.kernel, bags.n_features, n_rounds * n_steps)
+        self._ascent = KernelAscent(self.kernel, bags.n_features, (n_rounds - FIRST_ROUNDS) * n_steps)
         self._x = features.standardised(bags.X)
         self._segments = Segments(torch.from_numpy(bags.offsets.copy()).to(features.device))
         self._evidence = evidence.chunk(slice(0, len(bags)), features.dtype, features.device)

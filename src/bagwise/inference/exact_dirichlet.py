@@ -99,7 +99,7 @@ class ExactRounds:
 
     def learn(self, n_rounds: int, n_steps: int) -> None:
         """Let the kernel be learned: so many rounds at most, so many steps in each."""
-        ascent = KernelAscent(self._matrix.kernel, self._matrix.x.shape[1], n_rounds * n_steps)
+        ascent = KernelAscent(self._matrix.kernel, self._matrix.x.shape[1], (n_rounds - FIRST_ROUNDS) * n_steps)
         if ascent.free:
             self._ascent, self._n_steps = ascent, n_steps
 

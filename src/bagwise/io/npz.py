@@ -68,6 +68,21 @@ def read_archive(
     return Archive(bags, y, truth, names)
 
 
+def read_labelled_rows(path: PathLike) -> tuple[Any, NDArray[Any], list[str] | None]:
+    """Features, classes and names of the features of rows, whatever their bags; rows of unknown class are left out.
+
+    The class is ``instance_y``, and ``y`` where there is none: one number (-1 unknown) or text per row.
+    """
+    arrays = _read_arrays(path)
+    X = _features(arrays, path)
+    name = "instance_y" if "instance_y" in arrays else "y"
+    classes = _with_length(_need(arrays, name, path), X.shape[0], f"{path}: {name!r}", "instance")
+    if classes.ndim != 1:
+        raise BagDataError(f"{path}: {name!r} must hold one class per instance, got shape {classes.shape}.")
+    known = classes != -1 if classes.dtype.kind in "iuf" else np.ones(len(classes), dtype=bool)
+    return X[known], classes[known], _feature_names(arrays, X)
+
+
 def write_npz(path: PathLike, bags: Bags, y: Any = None, instance_y: Any = None) -> None:
     """Write bags, ``y`` (in the order of ``bags.ids``) and ``instance_y`` (in the order of ``bags.X``, NaN unknown)."""
     arrays: dict[str, Any] = {"bag": bags.index.astype(np.int32), "bag_name": np.array(bags.ids, dtype=str)}
@@ -136,13 +151,16 @@ def _groups(arrays: Arrays, path: PathLike) -> tuple[NDArray[Any], NDArray[np.in
 
 def _bags(arrays: Arrays, groups: NDArray[Any], path: PathLike) -> Bags:
     X = _features(arrays, path)
-    names = arrays.get("columns")
-    feature_names = [str(name) for name in names] if names is not None and names.shape == X.shape[1:] else None
     keys = _named(groups, arrays.get("bag_name"), path)
     try:
-        return Bags(X, keys, feature_names=feature_names)
+        return Bags(X, keys, feature_names=_feature_names(arrays, X))
     except BagDataError as error:
         raise BagDataError(f"{path}: {error}") from error
+
+
+def _feature_names(arrays: Arrays, X: Any) -> list[str] | None:
+    names = arrays.get("columns")
+    return [str(name) for name in names] if names is not None and names.shape == X.shape[1:] else None
 
 
 def _named(groups: NDArray[Any], names: NDArray[Any] | None, path: PathLike) -> NDArray[Any]:

@@ -106,9 +106,7 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         self.seed_ = int(random.randint(2**31 - 1))
         return features
 
-    def _finish(
-        self, features: Features, posterior: Any, trace: Trace, log_evidence: torch.Tensor | None
-    ) -> None:
+    def _finish(self, features: Features, posterior: Any, trace: Trace, log_evidence: torch.Tensor | None) -> None:
         self.features_, self.posterior_, self.trace_ = features, posterior, trace
         values = None if log_evidence is None else log_evidence.cpu().numpy()
         self.log_evidence_ = values if values is None or self._several() else float(values[0])

@@ -25,15 +25,25 @@ class CountInput(NamedTuple):
 
 
 def read_counts(
-    y: Any, bags: Bags, given: Any, kind: str, confidence: Any, label_noise: float, *, plain_labels: bool = False
+    y: Any,
+    bags: Bags,
+    given: Any,
+    kind: str,
+    confidence: Any,
+    label_noise: float,
+    *,
+    plain_labels: bool = False,
+    may_doubt: bool = False,
 ) -> CountInput:
     """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself.
+
+    ``may_doubt``: a confidence of 0 is allowed, and takes back what the bag says.
 
     ``plain_labels``: labels stay labels, noisy or not and with known instances or without, for models that have a
     closed form for those; else a table speaks for such bags.
     """
     keyed = isinstance(given, Bags)
-    statement = read_statement(y, bags, keyed, kind, confidence)
+    statement = read_statement(y, bags, keyed, kind, confidence, may_doubt=may_doubt)
     has_known = bags.known is not None and not np.isnan(bags.known).all()
     if statement is not None:
         if not has_known and (statement.kind == NONE).all():
@@ -53,13 +63,17 @@ def read_counts(
     return CountInput(evidence, labels.classes, labels.names, False)
 
 
-def read_statement(y: Any, bags: Bags, keyed: bool, kind: str, confidence: Any) -> Evidence | None:
+def read_statement(
+    y: Any, bags: Bags, keyed: bool, kind: str, confidence: Any, *, may_doubt: bool = False
+) -> Evidence | None:
     """``y`` as evidence, one statement per bag; None where it holds labels of the user's own classes."""
     statement = _joined(y, bags, keyed)
     if statement is None and kind == "label":
         return None
     if statement is None:
         statement = _numeric(label_array(y, bags, keyed=keyed), bags, kind, confidence)
+        if not may_doubt:
+            _refuse_doubt(statement, bags)
     if len(statement) != len(bags):
         raise BagDataError(f"y has {len(statement)} statements, but there are {len(bags)} bags; give one per bag.")
     _check_counts(statement, bags)
@@ -103,6 +117,16 @@ def _numeric(array: NDArray[Any], bags: Bags, kind: str, confidence: Any) -> Evi
             f"got shape {values.shape}."
         )
     return count(values[:, 0], values[:, 1], ids=bags.ids)
+
+
+def _refuse_doubt(statement: Evidence, bags: Bags) -> None:
+    """A fraction without any confidence is more likely a slip than a statement."""
+    doubted = (np.asarray(statement.second) == 0) & ~np.isnan(statement.first) & (statement.kind == NONE)
+    if doubted.any():
+        bag = bags.ids[int(np.flatnonzero(doubted)[0])]
+        raise BagDataError(
+            f"bag {bag!r}: found 0; a confidence is a positive number. Where nothing is known give NaN in y."
+        )
 
 
 def _per_bag(confidence: Any, bags: Bags) -> NDArray[np.float64]:

@@ -134,7 +134,7 @@ class GroupKernelMachine(CountAnswers, SampledClassifier):
         """Learn from groups and what is known of each, one entry (or row) of ``y`` per group, NaN where nothing is."""
         self._check_settings()
         checked = self._check_bags(bags, reset=True)
-        counts = read_counts(y, checked, bags, self.evidence, self.confidence, 0.0)
+        counts = read_counts(y, checked, bags, self.evidence, self.confidence, 0.0, may_doubt=True)
         self._remember(counts.classes, counts.names)
         return self._fit_chains(checked, counts.evidence)
 

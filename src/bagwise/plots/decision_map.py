@@ -51,12 +51,14 @@ class DecisionMapDisplay(_Display):
         instance_y: Any = None,
         label: int = 0,
         resolution: int = 80,
+        size: float = 12.0,
         ax: Axes | None = None,
     ) -> Self:
         """From a fitted model over the range of some bags.
 
         ``features`` are two columns, by number or name; every other feature stays at its median, or at the values of
-        the row ``at``. ``instance_y`` (1, 0, or NaN for unknown) marks the instances by their true class.
+        the row ``at``. ``instance_y`` (1, 0, or NaN for unknown) marks the instances by their true class; ``size`` is
+        the area of a mark, in points squared.
         """
         given = as_bags(bags)
         columns = [_column(name, given) for name in features]
@@ -71,9 +73,11 @@ class DecisionMapDisplay(_Display):
         names = (_name(columns[0], given), _name(columns[1], given))
         truth = None if instance_y is None else _truth(instance_y, given)
         grid = found.reshape(len(up), len(across))
-        return cls(across, up, grid, points=X[:, columns], truth=truth, names=names).plot(ax)
+        return cls(across, up, grid, points=X[:, columns], truth=truth, names=names).plot(ax, size=size)
 
-    def plot(self, ax: Axes | None = None, *, colorbar: bool = False, title: str | None = None) -> Self:
+    def plot(
+        self, ax: Axes | None = None, *, size: float = 12.0, colorbar: bool = False, title: str | None = None
+    ) -> Self:
         """Draw; ``colorbar`` adds the scale of the colours."""
         from matplotlib.colors import LinearSegmentedColormap
 
@@ -92,22 +96,22 @@ class DecisionMapDisplay(_Display):
         )
         if self.probability.min() < 0.5 < self.probability.max():
             ax.contour(self.across, self.up, self.probability, levels=[0.5], colors=[GREY], linewidths=1.2)
-        self._mark(ax)
+        self._mark(ax, size)
         ax.set(xlabel=self.names[0], ylabel=self.names[1], xlim=edges[:2], ylim=edges[2:], title=title)
         open_frame(ax, keep=("left", "bottom"))
         if colorbar:
             ax.figure.colorbar(image, ax=ax, label="probability of a positive")
         return self
 
-    def _mark(self, ax: Axes) -> None:
+    def _mark(self, ax: Axes, size: float) -> None:
         if self.points is None:
             return
         truth = np.full(len(self.points), np.nan) if self.truth is None else self.truth
         unknown = self.points[np.isnan(truth)]
-        ax.scatter(unknown[:, 0], unknown[:, 1], s=6, color=GREY, linewidths=0)
+        ax.scatter(unknown[:, 0], unknown[:, 1], s=size / 2, color=GREY, linewidths=0)
         for value, (marker, colour) in enumerate(_MARKERS):
             some = self.points[truth == value]
-            ax.scatter(some[:, 0], some[:, 1], s=12, marker=marker, color=colour, linewidths=0)
+            ax.scatter(some[:, 0], some[:, 1], s=size, marker=marker, color=colour, linewidths=0)
 
 
 def _column(name: int | str, bags: Bags) -> int:

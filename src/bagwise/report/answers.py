@@ -60,6 +60,18 @@ class Answers:
     counts: CountAnswers | None = None
     classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
 
+    def measured_truth(self) -> Floats | None:
+        """The truth about bags that measures by label go by.
+
+        Of a bag with several candidates only classes that it does not have are known; counting these alone would
+        make any model of small probabilities look good, so such a bag counts for nothing.
+        """
+        table = None if self.classes is None else self.classes.bag_candidates
+        if table is None or self.bag_truth is None:
+            return self.bag_truth
+        sure = np.sum(table, axis=1, keepdims=True) == 1
+        return np.where(sure, self.bag_truth, np.nan) if sure.any() else None
+
 
 def collect(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
     """Ask the model once for everything.
@@ -119,8 +131,8 @@ def _bag_table(model: Any, bags: Bags, y: Any) -> NDArray[np.bool_]:
 
 
 def _as_labels(table: NDArray[np.bool_]) -> Floats:
-    certain = (table.sum(axis=1) == 1)[:, None] | (~table & table.any(axis=1)[:, None])
-    return np.where(certain, table, np.nan)
+    known = np.sum(table, axis=1, keepdims=True)
+    return np.where((known == 1) | (~table & (known > 0)), table, np.nan)
 
 
 def _statement(model: Any, bags: Bags, y: Any) -> Evidence | None:

@@ -151,7 +151,7 @@ def _card_statement(answers: Answers, number: int) -> tuple[str, str] | None:
 
 
 def _candidate_statement(labels: Sequence[str], table: NDArray[np.bool_] | None, number: int) -> tuple[str, str] | None:
-    names = [] if table is None else [labels[place] for place in np.flatnonzero(table[number])]
+    names = [] if table is None else [labels[int(place)] for place in np.flatnonzero(table[number])]
     return None if not names else ("class" if len(names) == 1 else "candidates", ", ".join(names))
 
 

@@ -77,8 +77,9 @@ def number(value: float, digits: int = 3) -> str:
 def reports(answers: Answers) -> dict[str, dict[str, Any]]:
     """The measures of what there is a truth for: {"bags": …, "instances": …, "fractions": …, "counts": …}."""
     found = {}
-    if answers.bag_truth is not None:
-        found["bags"] = bag_report(*_shaped(answers, answers.bag_truth, answers.bag_probability), answers.labels)
+    measured = answers.measured_truth()
+    if measured is not None:
+        found["bags"] = bag_report(*_shaped(answers, measured, answers.bag_probability), answers.labels)
     if answers.instance_truth is not None:
         truth, proba = _shaped(answers, answers.instance_truth, answers.instance_probability)
         found["instances"] = instance_report(truth, proba, answers.labels)

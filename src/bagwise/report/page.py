@@ -120,7 +120,7 @@ def _expected_course(model: Any) -> str:
 
 def _curves(answers: Answers) -> Curves:
     """Bags and instances of a single label; the bags of the first few labels where there are several."""
-    bags, instances = answers.bag_truth, answers.instance_truth
+    bags, instances = answers.measured_truth(), answers.instance_truth
     if answers.several:
         columns = range(0 if bags is None else min(len(answers.labels), len(COLOURS)))
         curves = {answers.labels[k]: (bags[:, k], answers.bag_probability[:, k]) for k in columns if bags is not None}
