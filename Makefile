@@ -11,7 +11,7 @@ demo: $(READY)
 	$(BIN)/bagwise demo --output demo
 
 test: lint
-	$(BIN)/pytest -m "not statistical"
+	$(BIN)/pytest -m "not statistical" -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
