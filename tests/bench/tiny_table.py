@@ -26,7 +26,7 @@ class TinyFolds:
 
 
 def slow_answers(model, split):
-    time.sleep(0.15)
+    time.sleep(1.0)  # long enough to be interrupted between two cells, however busy the machine
     return binary_answers(model, split)
 
 

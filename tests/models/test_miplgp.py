@@ -116,7 +116,6 @@ def test_constants_follow_how_often_a_class_is_a_candidate():
     for solver in ("exact", "sparse"):
         model = quick(disambiguation="uniform", solver=solver, kernel=flat, learn=False, bias=3.0).fit(bags, table)
         np.testing.assert_allclose(model.mean_, 9 * pull / (1 + 9 * weight), rtol=1e-5)
-    assert model.mean_[0] > model.mean_[1:3].max() + 2.0
     assert (quick(bias=0.0).fit(bags, table).mean_ == 0).all()
 
 

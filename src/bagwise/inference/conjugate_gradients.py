@@ -32,9 +32,12 @@ class LowRank:
     def __init__(self, phi: Tensor, noise: Tensor) -> None:
         self.phi, self.noise = phi, noise
         self._root = noise.sqrt().T[:, :, None]  # (C, n, 1)
-        scaled = [phi / root for root in self._root]
-        self.factors = torch.stack([_factor(part) for part in scaled])  # (C, k, k), of A_c, double precision
-        self._u = torch.stack([unwhitened(part, factor) for part, factor in zip(scaled, self.factors, strict=True)])
+        scaled = phi / self._root
+        precision = (scaled.mT @ scaled).double()
+        precision.diagonal(dim1=1, dim2=2).add_(1.0)  # no eigenvalue is below 1
+        self.factors: Tensor = torch.linalg.cholesky(precision)  # (C, k, k), of A_c, double precision
+        eye = torch.eye(phi.shape[1], dtype=torch.float64, device=phi.device)
+        self._u = scaled @ whiten(self.factors, eye).mT.to(phi.dtype)
         self._share = 1.0 - 8.0 * torch.finfo(phi.dtype).eps
 
     def solve(self, b: Tensor) -> Tensor:
@@ -42,20 +45,6 @@ class LowRank:
         scaled = b.transpose(0, 1) / self._root
         scaled = torch.baddbmm(scaled, self._u, self._u.mT @ scaled, alpha=-self._share)
         return scaled.div_(self._root).transpose(0, 1)
-
-
-def _factor(scaled: Tensor) -> Tensor:
-    """Cholesky factor of I + Φᵀ D⁻¹ Φ, whose eigenvalues are at least 1."""
-    gram = (scaled.T @ scaled).double()
-    gram.diagonal().add_(1.0)
-    factor: Tensor = torch.linalg.cholesky(gram)
-    return factor
-
-
-def unwhitened(rows: Tensor, factor: Tensor) -> Tensor:
-    """Rows times C⁻ᵀ."""
-    eye = torch.eye(len(factor), dtype=factor.dtype, device=factor.device)
-    return rows @ whiten(factor, eye).T.to(rows.dtype)
 
 
 class Solution(NamedTuple):

@@ -23,7 +23,7 @@ from bagwise import kernels
 from bagwise.bag_models.dirichlet import FIRST_ROUNDS, CandidateChunk, Disambiguation, Targets, targets_of, total_change
 from bagwise.bags import Bags
 from bagwise.exceptions import ConvergenceWarning
-from bagwise.features import Design, Features, assemble
+from bagwise.features import Features, assemble
 from bagwise.inference.conjugate_gradients import MOST_ITERATIONS, LowRank, Solution, solve
 from bagwise.inference.kernel_ascent import KernelAscent
 from bagwise.inference.kernel_matrix import KernelMatrix, pivoted_cholesky
@@ -201,22 +201,24 @@ def exact_moments(
     step can only lower it, towards the exact value (None: that). Without any step it is that of the low-rank posterior.
     """
     variance_of = _low_rank_variance(posterior) if steps == 0 else _solved_variance(features, posterior, steps)
+    rows = max(1, _BATCH_BYTES[features.device.type] // (8 * len(posterior.inputs)))  # of k(X, x*) at a time
     means, variances = [], []
     for part, design in features.designs(bags):
         x = features.standardised(bags[part].X)
-        cross = kernels.cross(features.kernel, posterior.inputs, x).detach() + features.bias**2
-        means.append((cross.T @ posterior.weights.to(cross)).double())
-        variances.append(variance_of(x, design))
+        for some in (slice(start, start + rows) for start in range(0, len(x), rows)):
+            cross = kernels.cross(features.kernel, posterior.inputs, x[some]).detach() + features.bias**2
+            means.append((cross.T @ posterior.weights.to(cross)).double())
+            variances.append(variance_of(x[some], design.phi[some], design.kappa[some]))
     return torch.cat(means), torch.cat(variances)
 
 
-VarianceOf = Callable[[Tensor, Design], Tensor]
+VarianceOf = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def _low_rank_variance(posterior: ExactPosterior) -> VarianceOf:
-    def variance(x: Tensor, design: Design) -> Tensor:
-        spread = [whiten(factor, design.phi.double().T).square().sum(0) for factor in posterior.factors]
-        return torch.stack(spread, dim=1) + design.kappa.double()[:, None]
+    def variance(x: Tensor, phi: Tensor, kappa: Tensor) -> Tensor:
+        spread = [whiten(factor, phi.double().T).square().sum(0) for factor in posterior.factors]
+        return torch.stack(spread, dim=1) + kappa.double()[:, None]
 
     return variance
 
@@ -234,7 +236,7 @@ def _solved_variance(features: Features, posterior: ExactPosterior, steps: int |
         solution = solve(matrix.product, low_rank, b, tol=tol, max_iter=limit)
         return torch.einsum("nm,ncm->mc", cross, solution.x)
 
-    def variance(x: Tensor, design: Design) -> Tensor:
+    def variance(x: Tensor, phi: Tensor, kappa: Tensor) -> Tensor:
         cross = kernels.cross(matrix.kernel, matrix.x, x.double()).detach() + features.bias**2
         prior = kernels.diagonal(matrix.kernel, x.double()).detach()[:, None] + features.bias**2
         parts = [explained(some) for some in torch.split(cross, batch, dim=1)]
