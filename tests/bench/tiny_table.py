@@ -1,6 +1,7 @@
 """A table small enough to run in a test, and to be killed in the middle of."""
 
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -67,4 +68,5 @@ def tiny_table(measure=binary_answers, **changes):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts in the background is born deaf to Ctrl-C
     run(Plan((tiny_table(slow_answers),), None, Path(sys.argv[1]), Choice(), jobs=int(sys.argv[2])))
