@@ -28,11 +28,12 @@ def bench(
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster to run on instead.")
     ] = None,
+    device: Annotated[str, typer.Option(metavar="NAME", help="What the models compute on: cpu, cuda, cuda:1.")] = "cpu",
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; without it finished cells are kept.")] = False,
 ) -> None:
     """Re-run a published table: published and measured side by side. An interrupted run goes on where it stopped."""
     choice = Choice(quick, tuple(parse_names(only)), rounds)
-    plan = Plan(tables_named(table), data, output, choice, jobs, cluster, fresh)
+    plan = Plan(tables_named(table), data, output, choice, jobs, cluster, fresh, device)
     try:
         written = run(plan)
     except KeyboardInterrupt:

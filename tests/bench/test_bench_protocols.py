@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from bagwise.bench.candidate_splits import _POST_TARGETS, POSTS, CandidateHalves
 from bagwise.bench.description import DataSet, Place
 from bagwise.bench.generated import recovery_bags
 from bagwise.bench.protocols import (
-    CandidateHalves,
     Folds,
     GroupTrials,
     KernelPCAFolds,
@@ -65,8 +65,25 @@ def test_words_are_sparse_rows_of_length_one(folder):
     assert np.allclose(rows.multiply(rows).sum(axis=1), 1.0)
 
 
-def test_kernel_pca_sees_training_bags_only(folder):
+def test_kernel_pca_is_the_same_for_all_folds(folder):
     rule = KernelPCAFolds(5, components=3)
+    seen = {}
+    for fold in range(2):
+        split = rule.split(place(folder, fold))
+        for bags in (split.evidence["label"][0], split.parts[0].bags):
+            for name, rows in zip(bags.ids, np.split(bags.X, bags.offsets[1:-1]), strict=True):
+                assert np.array_equal(seen.setdefault(name, rows), rows)
+    assert len(seen) == 30
+    X = np.concatenate([seen[name] for name in sorted(seen, key=int)])
+    with np.load(folder / "some.npz") as file:
+        rows = file["X"].astype(float)
+    K = np.exp(-0.1 * ((rows[:, None] - rows) ** 2).sum(axis=2))
+    centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    assert np.allclose(X.T @ X, np.diag(np.linalg.eigvalsh(centred)[:-4:-1]), atol=1e-8)
+
+
+def test_kernel_pca_can_be_held_to_training_bags(folder):
+    rule = KernelPCAFolds(5, components=3, inductive=True)
     before = rule.split(place(folder)).evidence["label"][0].X
     with np.load(folder / "some.npz") as file:
         arrays = dict(file)
@@ -106,7 +123,7 @@ def test_halves_use_labelled_instances_and_labels_recomputed_from_them(folder):
 
 
 def test_candidates_become_one_bag_per_candidate(folder):
-    data = DataSet("letters", "some", "candidates")
+    data = DataSet("letters", "some", "1")
     split = CandidateHalves().split(place(folder, data=data))
     train, told = split.evidence["candidates"]
     copies, y = split.evidence["one against the rest"]
@@ -117,6 +134,48 @@ def test_candidates_become_one_bag_per_candidate(folder):
         assert np.array_equal(y[mine].sum(axis=0), candidates)
     with pytest.raises(BagDataError, match="holds 1 splits, but number 2 is asked for"):
         CandidateHalves().split(place(folder, repeat=1, data=data))
+
+
+def test_candidate_sets_grow_from_those_of_the_file(folder):
+    sets = [
+        CandidateHalves().split(place(folder, data=DataSet("letters", "some", r))).evidence["candidates"][1]
+        for r in ("1", "2")
+    ]
+    assert (sets[1].sum(axis=1) == 3).all()
+    assert (sets[1] >= sets[0]).all()
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_columns_are_scaled_by_the_training_half(folder, together):
+    rule = CandidateHalves(one_unit=("some",) if together else ())
+    split = rule.split(place(folder, data=DataSet("letters", "some", "1")))
+    variance = split.evidence["candidates"][0].X.var(axis=0)
+    assert np.allclose(variance.mean() if together else variance, 1.0, rtol=1e-5)
+    assert np.allclose(variance, 1.0, rtol=1e-5) != together
+
+
+def test_posts_are_dealt_into_bags_with_candidates(tmp_path, monkeypatch):
+    monkeypatch.setattr("bagwise.bench.candidate_splits._POST_BAGS", 40)
+    rng = np.random.default_rng(0)
+    names = np.array([*_POST_TARGETS, "rec.motorcycles", "talk.politics.misc"])
+    counts = scipy.sparse.random_array(
+        (240, 230), density=0.1, rng=rng, data_sampler=lambda size: rng.integers(1, 4, size)
+    )
+    rows = scipy.sparse.csr_matrix(counts)
+    numbers = np.arange(240) % 12
+    arrays = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": np.array(rows.shape)}
+    np.savez(tmp_path / f"{POSTS}.npz", **arrays, instance_y=numbers, class_names=names)
+    by_r = {}
+    for r in (1, 3):
+        split = CandidateHalves(one_unit=(POSTS,)).split(place(tmp_path, data=DataSet("posts", POSTS, str(r))))
+        (train, told), (part,) = split.evidence["candidates"], split.parts
+        assert train.n_features == 200
+        assert len(train) == len(part.bags) == 20
+        assert (told.sum(axis=1) == r + 1).all()
+        for number, true in enumerate(part.bag_truth):
+            assert set(part.instance_truth[part.bags.index == number]) == {true, 10.0}
+        by_r[r] = part
+    assert np.array_equal(by_r[1].bags.X, by_r[3].bags.X)
 
 
 def test_recovery_keeps_or_draws_the_function():

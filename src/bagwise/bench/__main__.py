@@ -17,9 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         only = tuple(name.strip() for name in options.only.split(",") if name.strip())
         choice = Choice(options.quick, only, options.rounds)
-        plan = Plan(
-            tables_named(options.table), options.data, options.output, choice, options.jobs, fresh=options.fresh
-        )
+        where = tables_named(options.table), options.data, options.output
+        plan = Plan(*where, choice, options.jobs, fresh=options.fresh, device=options.device)
         print(*run(plan), sep="\n")
     except KeyboardInterrupt:
         print(f"interrupted; what was finished is kept in {options.output}.", file=sys.stderr)
@@ -39,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="NAME,...")
     parser.add_argument("--rounds", type=int, metavar="N")
     parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N")
+    parser.add_argument("--device", default="cpu", metavar="NAME")
     parser.add_argument("--fresh", action="store_true")
     return parser
 

@@ -32,7 +32,7 @@ _SPLITS_KEPT = 2  # in a process: the cells of a split follow each other
 # ---------------------------------------------------------------- a cell
 
 
-def measure_cell(cell: Cell, folder: Path) -> Record:
+def measure_cell(cell: Cell, folder: Path, device: str = "cpu") -> Record:
     """The record of a cell; a failure of the model is part of it. One thread, whatever the machine has."""
     record: Record = {
         "key": cell.key,
@@ -44,6 +44,7 @@ def measure_cell(cell: Cell, folder: Path) -> Record:
         "seed": cell.seed,
         "fingerprint": cell.fingerprint,
         "versions": _versions(),
+        "device": device,
         "error": None,
     }
     torch.set_num_threads(1)
@@ -51,17 +52,17 @@ def measure_cell(cell: Cell, folder: Path) -> Record:
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            record |= _measured(cell, folder)
+            record |= _measured(cell, folder, device)
         except Exception as error:  # whatever it is, it belongs into the table, and the other cells go on
             record["error"] = "".join(traceback.format_exception_only(error)).strip()
     said = sorted({f"{type(w.message).__name__}: {w.message}" for w in caught})
     return record | {"warnings": said, "processor_seconds": time.process_time() - began}
 
 
-def _measured(cell: Cell, folder: Path) -> Record:
+def _measured(cell: Cell, folder: Path, device: str) -> Record:
     split = _prepared(cell.table.rule, cell.place(folder))
     bags, told = split.evidence[cell.model.evidence]
-    model = build(cell.model, cell.seed, np.ndim(told) == 2)
+    model = build(cell.model, cell.seed, np.ndim(told) == 2, device)
     started = time.perf_counter()
     model.fit(bags, told)
     fitted = time.perf_counter()
@@ -92,11 +93,13 @@ def _iterations(model: Any) -> int | None:
     return None if found is None else int(np.max(found))
 
 
-def build(model: Model, seed: int, several: bool = False) -> Any:
-    """The estimator of a column; a baseline is fitted to one of several label columns after the other."""
+def build(model: Model, seed: int, several: bool = False, device: str = "cpu") -> Any:
+    """The estimator of a column; a baseline knows no device and is fitted to one label column after the other."""
     settings = {name: value() if callable(value) else value for name, value in model.settings.items()}
     made = estimator_class(model.estimator)(random_state=seed, **settings)
-    return PerColumn(made) if several and model.estimator in baselines.__all__ else made
+    if model.estimator in baselines.__all__:
+        return PerColumn(made) if several else made
+    return made.set_params(device=device)
 
 
 def estimator_class(name: str) -> Any:
@@ -172,7 +175,10 @@ def _columns(values: Floats) -> Floats:
 
 
 def class_answers(model: Any, split: Split) -> Answers:
-    """Share of bags, and of instances where the model speaks of them, whose class is told rightly."""
+    """Share of bags, and of instances where the model speaks of them, whose class is told rightly.
+
+    "instances found" is that share among the instances that have a class.
+    """
     (part,) = split.parts
     assert part.bag_truth is not None
     several = model.predict_proba if hasattr(model, "predict_proba") else model.decision_function
@@ -182,7 +188,9 @@ def class_answers(model: Any, split: Split) -> Answers:
         if table.shape[1] > int(np.nanmax(part.instance_truth)):  # it has a column for "none of them"
             known = ~np.isnan(part.instance_truth)
             right = np.argmax(table, axis=1) == part.instance_truth
+            of_a_class = part.instance_truth < table.shape[1] - 1
             found["instance accuracy"] = float(np.mean(right[known]))
+            found["instances found"] = float(np.mean(right[of_a_class]))
     return Answers({part.rows[0]: found}, {})
 
 

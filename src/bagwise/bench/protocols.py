@@ -18,7 +18,6 @@ from bagwise.bench.generated import recovery_bags
 from bagwise.datasets_groups import make_groups
 from bagwise.exceptions import BagDataError
 from bagwise.io.npz import read_npz
-from bagwise.per_instance import PerInstance
 
 Ints = NDArray[np.int64]
 
@@ -55,23 +54,41 @@ class Folds:
 
 @dataclass(frozen=True)
 class KernelPCAFolds:
-    """Stratified folds; RBF kernel PCA with γ = 1/(2D), fitted on the training instances.
+    """Stratified folds; RBF kernel PCA with γ = 1/(2D) of all instances, whose labels it does not see.
 
+    That is how the papers' figures arise. With ``inductive`` the components are those of the training instances, and
+    test instances are projected on them: what a user has to expect of bags that are not there yet.
     In double precision: in single precision the eigenvalues beyond the first few are noise.
     """
 
     folds: int = 10
     components: int = 100
+    inductive: bool = False
 
     def split(self, place: Place) -> Split:
         """The split of ``Folds`` with the leading kernel principal components as features."""
-        plain = Folds(self.folds).split(place)
-        (train, y), part = plain.evidence["label"], plain.parts[0]
-        gamma = 0.5 / train.n_features
-        transformer = KernelPCA(self.components, kernel="rbf", gamma=gamma, eigen_solver="arpack", random_state=0)
-        reduce = PerInstance(transformer).fit(_double(train))
-        test = Part(reduce.transform(_double(part.bags)), part.rows, part.bag_truth, part.instance_truth)
-        return Split({"label": (reduce.transform(_double(train)), y)}, (test,))
+        known = read(place.folder, place.data, "y")
+        is_test = fold_of_bags(place, known.y, self.folds) == place.fold
+        if self.inductive:
+            features = _components(known.bags[~is_test], known.bags, self.components)
+        else:
+            features = _all_components(place.folder, place.data, self.components)
+        return label_split(known._replace(bags=features), is_test, place.data)
+
+
+@lru_cache(maxsize=2)
+def _all_components(folder: Path, data: DataSet, count: int) -> Bags:
+    """The same for all folds, so computed once."""
+    bags = read(folder, data, "y").bags
+    return _components(bags, bags, count)
+
+
+def _components(seen: Bags, bags: Bags, count: int) -> Bags:
+    """The bags with their projections on the components of those that are seen."""
+    gamma = 0.5 / seen.n_features
+    transformer = KernelPCA(count, kernel="rbf", gamma=gamma, eigen_solver="arpack", random_state=0)
+    transformer.fit(np.asarray(seen.X, dtype=np.float64))
+    return bags.with_features(transformer.transform(np.asarray(bags.X, dtype=np.float64)))
 
 
 @dataclass(frozen=True)
@@ -159,43 +176,6 @@ def _half_with_every_class(y: Floats, random: np.random.Generator) -> NDArray[np
         is_test = random.permuted(np.arange(len(y)) % 2).astype(bool)
         if y[is_test][:, usual].any(axis=0).all() and y[~is_test][:, usual].any(axis=0).all():
             return is_test
-
-
-# ---------------------------------------------------------------- candidate sets
-
-
-@dataclass(frozen=True)
-class CandidateHalves:
-    """The splits into halves that come with the file; candidate sets from the array ``key`` of the data set.
-
-    Evidence "candidates" is the 0/1 matrix itself. For binary models a bag with c candidates becomes c bags with one
-    label each, as published ("one against the rest"): every label column sees it once as positive for its own
-    candidate and c - 1 times as negative. Pixels are divided by 255.
-    """
-
-    folds: int = 1
-
-    def split(self, place: Place) -> Split:
-        """Bags of half the file with their candidates, the true classes of the other half."""
-        bags, candidates, instance_y = read(place.folder, place.data, place.data.key)
-        if bags.X.max() > 200 and bags.X.min() >= 0:
-            bags = bags.with_features(bags.X / 255.0)
-        is_test = _stored_half(place)
-        truth = read(place.folder, place.data, "y").y[is_test].astype(float)
-        rows = None if instance_y is None else instance_y[is_test[bags.index]]
-        train, told = bags[~is_test], candidates[~is_test]
-        numbers, classes = np.nonzero(told)
-        one_each = train[numbers], np.eye(told.shape[1])[classes]
-        part = Part(bags[is_test], place.data.row_names, truth, rows)
-        return Split({"candidates": (train, told), "one against the rest": one_each}, (part,))
-
-
-def _stored_half(place: Place) -> NDArray[np.bool_]:
-    halves = stored_array(place.folder, place.data, "test_bag_half")
-    if halves is None or place.repeat >= len(halves):
-        count = 0 if halves is None else len(halves)
-        raise BagDataError(f"{place.data.file}.npz: holds {count} splits, but number {place.repeat + 1} is asked for.")
-    return np.asarray(halves[place.repeat], dtype=bool)
 
 
 # ---------------------------------------------------------------- generated data
@@ -287,7 +267,3 @@ def stored_array(folder: Path, data: DataSet, name: str) -> NDArray[Any] | None:
     """Another array of the archive, if it is there."""
     with np.load(path_of(folder, data), allow_pickle=False) as archive:
         return archive[name] if name in archive.files else None
-
-
-def _double(bags: Bags) -> Bags:
-    return bags.with_features(np.asarray(bags.X, dtype=np.float64))

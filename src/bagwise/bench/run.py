@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bagwise._files import write_whole
@@ -18,6 +19,7 @@ from bagwise.bench.render import html_page, markdown_page
 from bagwise.bench.store import Record, Store
 from bagwise.bench.summary import Summary, summarise
 from bagwise.exceptions import BagDataError
+from bagwise.models.base import check_device
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Plan:
     jobs: int = 1
     cluster: str | None = None
     fresh: bool = False
+    device: str = "cpu"
 
 
 def run(plan: Plan) -> list[Path]:
@@ -39,6 +42,8 @@ def run(plan: Plan) -> list[Path]:
     Returns the files written, the HTML page last.
     """
     check_names(plan.tables, plan.choice.only)
+    if plan.cluster is None:
+        check_device(plan.device)
     wanted = {table.name: cells_of(table, plan.choice) for table in plan.tables}
     check_data(plan.data, tuple(cell.data for cells in wanted.values() for cell in cells))
     if not any(wanted.values()):
@@ -95,7 +100,7 @@ def _measure(pending: list[Cell], n_before: int, stores: dict[str, Store], plan:
     if not pending:
         return
     folder = Path() if plan.data is None else plan.data.resolve()
-    crew = make_crew(measure_cell, folder, min(plan.jobs, len(pending)), plan.cluster)
+    crew = make_crew(partial(measure_cell, device=plan.device), folder, min(plan.jobs, len(pending)), plan.cluster)
     clock = Clock(pending, crew.n_lanes)
     try:
         with Progress(len(pending), n_before, clock) as progress:

@@ -24,18 +24,20 @@ TABLE = Table(
     title="TREC9: which documents?",
     source="Kim & De la Torre, Multiple Instance Learning via Gaussian Processes, table 2.",
     protocol="Accuracy over bags (documents of overlapping passages), linear kernel on weighted words, every passage "
-    "scaled to length one, stratified 10-fold drawn here; the paper says average accuracies, not over what.",
+    "scaled to length one, stratified 10-fold drawn here, five times for GPMIL; the paper says average accuracies, "
+    "not over what.",
     rule=Folds(words=True),
     measure=binary_answers,
     sets=tuple(DataSet(f"tst{number}", f"trec9_tst{number}") for number in (1, 2, 3, 4, 7)),
     models=(
         Model("GPMIL-witness", "GPMIL", {"approximation": "witness", **_LINEAR}),
-        Model("BagGP", "BagGP", _LINEAR),
-        Model("SVM", "BagStatisticsSVM", {"kernel": "linear"}),
+        Model("BagGP", "BagGP", _LINEAR, rounds=1),
+        Model("SVM", "BagStatisticsSVM", {"kernel": "linear"}, rounds=1),
     ),
     metrics=("bag accuracy", "bag auc", "bag log_likelihood"),
     quick=Quick(("tst1",), folds=2),
     published=_TABLE_2,
+    repeats=5,
     pooled=True,
     comparisons=(("GPMIL-witness", "BagGP"), ("BagGP", "SVM")),
     remarks=("Columns with published figures only are other people's methods.",),
