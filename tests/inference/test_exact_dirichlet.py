@@ -116,27 +116,33 @@ def test_repeated_instances_run_out_of_pivots_quietly():
     assert (phi[:, 1:] == 0).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_preconditioner_is_the_inverse_of_its_matrix(dtype):
+def test_the_preconditioner_is_the_inverse_of_its_matrix():
     torch.manual_seed(0)
-    phi, noise = 5.0 * torch.randn(30, 4, dtype=dtype), 0.7 + torch.rand(30, 3, dtype=dtype)
-    b = torch.randn(30, 3, 2, dtype=dtype)
+    phi, noise = 5.0 * torch.randn(30, 4).double(), 0.7 + torch.rand(30, 3).double()
+    b = torch.randn(30, 3, 2).double()
     found = LowRank(phi, noise).solve(b)
     for c in range(3):
         back = phi @ (phi.T @ found[:, c]) + noise[:, c, None] * found[:, c]
-        torch.testing.assert_close(back, b[:, c], rtol=0, atol=1e-10 if dtype == torch.float64 else 2e-2)
+        torch.testing.assert_close(back, b[:, c], rtol=0, atol=1e-10)
 
 
-def test_single_precision_converges_as_double_does():
-    engine, x = engine_of(40, bias=5.0)
-    noise = targets_of(engine.alpha()).noise
+@pytest.mark.parametrize("kept", [None, 0])
+def test_a_single_precision_matrix_is_solved_as_a_double_one(kept):
+    """With vectors in single precision too it takes twice the iterations here, and more instances never arrive."""
+    torch.manual_seed(0)
+    x, b = torch.randn(1000, 50).double(), -10.0 * torch.rand(1000, 2, 1).double()
+    noise = 0.7 + 8.0 * torch.rand(1000, 2).double()
+    kernel, bias = scaled_matern(1000.0, 7.0), 5.0
+    dense = kernels.gram(kernel, x).detach() + bias**2
     counts = []
     for dtype in (torch.float64, torch.float32):
-        matrix = KernelMatrix(scaled_matern().to(dtype), x.to(dtype), 5.0)
-        phi = torch.cat([pivoted_cholesky(matrix, 15)[0], torch.full((len(x), 1), 5.0, dtype=dtype)], 1)
-        b = torch.ones(*noise.shape, 1, dtype=dtype)
-        counts.append(solve(matrix.product, LowRank(phi, noise.to(dtype)), b, tol=1e-4).iterations)
-    assert counts[1] <= 2 * counts[0] + 2
+        matrix = KernelMatrix(copy.deepcopy(kernel).to(dtype), x.to(dtype), bias, kept)
+        phi = torch.cat([pivoted_cholesky(matrix, 40)[0].double(), torch.full((1000, 1), bias).double()], 1)
+        solution = solve(matrix.product, LowRank(phi, noise), b, tol=1e-4)
+        left = torch.cat([b[:, c] - (dense + noise[:, c].diag()) @ solution.x[:, c] for c in range(2)], 1)
+        assert (left.norm(dim=0) / b[:, :, 0].norm(dim=0)).max() < 2e-4
+        counts.append(solution.iterations)
+    assert counts[1] <= 1.3 * counts[0]
 
 
 def test_a_solve_that_is_cut_short_says_how_far_it_came():

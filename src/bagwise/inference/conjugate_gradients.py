@@ -25,25 +25,22 @@ Product = Callable[[Tensor], Tensor]
 class LowRank:
     """(ΦΦᵀ + diag σ²_c)⁻¹ for every class, as D^(−½) (I − U Uᵀ) D^(−½) with U = D^(−½) Φ C⁻ᵀ and C Cᵀ = A.
 
-    The eigenvalues of U Uᵀ lie below 1, by very little in the directions that matter; a few roundings are taken off so
-    that the inverse stays positive definite in single precision.
+    In double precision: the eigenvalues of U Uᵀ lie below 1, by very little in the directions that matter.
     """
 
     def __init__(self, phi: Tensor, noise: Tensor) -> None:
         self.phi, self.noise = phi, noise
         self._root = noise.sqrt().T[:, :, None]  # (C, n, 1)
         scaled = phi / self._root
-        precision = (scaled.mT @ scaled).double()
+        precision = scaled.mT @ scaled
         precision.diagonal(dim1=1, dim2=2).add_(1.0)  # no eigenvalue is below 1
-        self.factors: Tensor = torch.linalg.cholesky(precision)  # (C, k, k), of A_c, double precision
-        eye = torch.eye(phi.shape[1], dtype=torch.float64, device=phi.device)
-        self._u = scaled @ whiten(self.factors, eye).mT.to(phi.dtype)
-        self._share = 1.0 - 8.0 * torch.finfo(phi.dtype).eps
+        self.factors: Tensor = torch.linalg.cholesky(precision)  # (C, k, k), of A_c
+        self._u = scaled @ whiten(self.factors, torch.eye(phi.shape[1]).to(phi)).mT
 
     def solve(self, b: Tensor) -> Tensor:
         """For b of shape (n, C, m)."""
         scaled = b.transpose(0, 1) / self._root
-        scaled = torch.baddbmm(scaled, self._u, self._u.mT @ scaled, alpha=-self._share)
+        scaled = torch.baddbmm(scaled, self._u, self._u.mT @ scaled, alpha=-1.0)
         return scaled.div_(self._root).transpose(0, 1)
 
 

@@ -40,13 +40,14 @@ class KernelMatrix:
 
     @torch.no_grad()
     def product(self, columns: Tensor) -> Tensor:
-        """(k(X, X) + b²) V for V of shape (n, m)."""
+        """(k(X, X) + b²) V for V of shape (n, m), which may be of higher precision than the matrix."""
+        rounded = columns.to(self.x.dtype)
         if self._kept:
-            product = self._matrix @ columns
+            product = (self._matrix @ rounded).to(columns.dtype)
         else:
             product = torch.empty_like(columns)
             for rows in self._row_blocks():
-                product[rows] = kernels.cross(self.kernel, self.x[rows], self.x) @ columns
+                product[rows] = (kernels.cross(self.kernel, self.x[rows], self.x) @ rounded).to(columns.dtype)
         if self.bias > 0:  # the sum cancels where the columns are almost orthogonal to the constant
             product.add_(columns.sum(0, dtype=torch.float64).mul_(self.bias**2).to(columns.dtype))
         return product

@@ -96,7 +96,7 @@ TABLE = Table(
         Model("VGPMIL-converged", "VGPMIL", {**_PAPER, "max_iter": None}),
         Model("LMVGPMIL", "LMVGPMIL", {**_PAPER, "start": "published", "max_iter": 25}),
         Model("LMVGPMIL-converged", "LMVGPMIL", {**_PAPER, "start": "published", "max_iter": None}),
-        Model("BagGP", "BagGP"),
+        Model("BagGP", "BagGP", {"n_inducing": 50}),
         Model("SVM", "BagStatisticsSVM"),
     ),
     metrics=(_AUC, _PRECISION, _LOG, "bag auc"),
