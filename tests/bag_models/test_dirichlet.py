@@ -111,15 +111,19 @@ def test_weights_of_a_bag_of_one_are_odds():
     np.testing.assert_allclose(log_w, above, atol=1e-12)
 
 
-def test_three_rounds_of_the_published_rule_come_first():
+@pytest.mark.parametrize("first", [3, 7])
+def test_rounds_of_the_published_rule_come_first(first):
     torch.manual_seed(1)
     segments, chunk = segments_of([4]), CandidateChunk(torch.tensor([[True, True, True]]))
     latent = torch.randn(4, 3, dtype=torch.float64)
-    one, other = (Disambiguation(rule, EPS) for rule in ("dirichlet", "consistent"))
-    for made in (0, 2):
+    one, other = (Disambiguation(rule, EPS, first_rounds=first) for rule in ("dirichlet", "consistent"))
+    for made in (0, first - 1):
         same = [rule.renew(latent, latent, chunk, segments, made) for rule in (one, other)]
         assert torch.equal(*same)
-    later = other.renew(latent, latent, chunk, segments, 3)
+        assert other.to_come(made + 1)
+        assert not one.to_come(made + 1)
+    later = other.renew(latent, latent, chunk, segments, first)
+    assert not other.to_come(first + 1)
     assert torch.equal(later, consistent_alpha(latent, torch.ones(4, 3, dtype=torch.bool), segments, EPS))
     assert Disambiguation("uniform", EPS).renew(latent, -latent, chunk, segments, 9) is latent
 

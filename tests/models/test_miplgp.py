@@ -300,7 +300,6 @@ def test_bags_as_a_whole_find_more_instances_than_one_by_one():
         )
     (bags, instances), (bags_kept, instances_kept), (bags_letter, instances_letter) = np.mean(rows, axis=0)
     print(np.mean(rows, axis=0))
-    assert instances > instances_letter
-    assert bags >= bags_letter
-    assert instances >= instances_kept - 0.01
+    assert instances > max(instances_letter, instances_kept)
+    assert bags > bags_letter
     assert bags >= bags_kept - 0.02

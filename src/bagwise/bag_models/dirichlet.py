@@ -94,11 +94,13 @@ def bag_log_weights(above: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
 
 RULES = ("dirichlet", "consistent", "uniform")
 _BISECTIONS = 60
-FIRST_ROUNDS = 3  # of (7.4) before (7.10), which from a uniform start can confirm an early confusion of classes
+FIRST_ROUNDS = 3  # of (7.4) at least before (7.10), and before the kernel is learned
 
 
 class Disambiguation(NamedTuple):
-    """How α is renewed: by (7.4), by (7.4) and then (7.10), or not at all.
+    """How α is renewed: by (7.4), by (7.4) and after ``first_rounds`` of it by (7.10), or not at all.
+
+    (7.10) commits a bag to a class, right or wrong, and its own instances then confirm it: it should come late.
 
     (7.4) alone drifts until every instance is none of them: wherever an instance of a class and one of no class look
     alike the many win over the few, round after round. With ``at_least_one`` the odds of the candidate classes are
@@ -108,10 +110,15 @@ class Disambiguation(NamedTuple):
     rule: str
     eps: float
     at_least_one: bool = True  # only where "none of them" is the last class
+    first_rounds: int = FIRST_ROUNDS
 
     def start(self, chunk: CandidateChunk, segments: Segments) -> Tensor:
         """α before the first round, (n, C)."""
         return initial_alpha(segments.spread(chunk.candidates), self.eps)
+
+    def to_come(self, rounds_made: int) -> bool:
+        """Whether another rule will take over, so that it is too early to stop."""
+        return self.rule == "consistent" and rounds_made <= self.first_rounds
 
     def renew(
         self, alpha: Tensor, latent: Tensor, chunk: CandidateChunk, segments: Segments, rounds_made: int
@@ -120,7 +127,7 @@ class Disambiguation(NamedTuple):
         if self.rule == "uniform":
             return alpha
         candidates, means = segments.spread(chunk.candidates), latent.double()
-        if self.rule == "consistent" and rounds_made >= FIRST_ROUNDS:
+        if self.rule == "consistent" and rounds_made >= self.first_rounds:
             return consistent_alpha(means, candidates, segments, self.eps)
         if self.at_least_one:
             means = raised_to_one(means, candidates, segments)

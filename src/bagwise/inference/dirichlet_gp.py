@@ -229,7 +229,7 @@ class SparseRounds:
         self._learner = learner if learner.free else None
 
     def round(self) -> Report:
-        """One round; how far it moved α, and α or the kernel."""
+        """One round; how far it moved α, and α or the kernel (plus one if another rule is to come)."""
         mean = fit_targets(self._chunks, self._model).posterior.mean
         renewal = Renewal(mean, self._model, self._made)
         change = float(self._chunks.sweep(renewal_step, renewal)["change"]) / self._bags.n_instances
@@ -237,7 +237,7 @@ class SparseRounds:
         if moved > 0.0 and self._learner is not None:
             self._rebuild(self._learner.kernel)
         self._made += 1
-        return Report(change, max(change, moved))
+        return Report(change, max(change, moved) + self._model.disambiguation.to_come(self._made))
 
     def finish(self) -> Fit:
         """The posterior given the last targets and the last kernel."""

@@ -106,7 +106,7 @@ class ExactRounds:
             self._ascent, self._n_steps = ascent, n_steps
 
     def round(self) -> Report:
-        """One round; how far it moved α, and α or the kernel."""
+        """One round; how far it moved α, and α or the kernel (plus one if another rule is to come)."""
         moved, learning = 0.0, self._ascent is not None and self._made >= FIRST_ROUNDS
         if learning and not len(self._probes):
             self._probes = self._drawn_probes()
@@ -120,7 +120,7 @@ class ExactRounds:
         self._alpha = self._settings.disambiguation.renew(before, latent, self._candidates, self._segments, self._made)
         self._made += 1
         change = float(total_change(before, self._alpha)) / len(before)
-        return Report(change, max(change, moved))
+        return Report(change, max(change, moved) + self._settings.disambiguation.to_come(self._made))
 
     def finish(self, shift: Tensor, scale: Tensor, jitter: float) -> tuple[Features, ExactPosterior]:
         """The posterior given the last targets and the last kernel, and features at the pivots of the latter."""

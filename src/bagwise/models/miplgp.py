@@ -10,7 +10,14 @@ from torch import Tensor
 
 from bagwise import _validation as check
 from bagwise import kernels
-from bagwise.bag_models.dirichlet import RULES, CandidateEvidence, Disambiguation, augmented, bag_log_weights
+from bagwise.bag_models.dirichlet import (
+    FIRST_ROUNDS,
+    RULES,
+    CandidateEvidence,
+    Disambiguation,
+    augmented,
+    bag_log_weights,
+)
 from bagwise.bags import Bags, as_bags
 from bagwise.candidates import candidate_sets, read_candidates, with_none
 from bagwise.exceptions import BagDataError
@@ -42,8 +49,8 @@ class MIPLGP(BagEstimator):
     Parameters
     ----------
     disambiguation : how the instances' shares in the candidates are renewed after every round. "dirichlet", as
-        published: each instance by itself (7.4); "consistent": after three such rounds with the whole bag in view, one
-        class of which at least one instance must have (7.10), which finds the instances better; "uniform": never
+        published: each instance by itself (7.4); "consistent": in the second half of the rounds with the whole bag in
+        view, one class of which at least one instance must have (7.10), which finds more instances; "uniform": never
     augment : add "none of them" to every candidate set; False gives every instance a class of its bag
     alpha_eps : concentration of the classes that are excluded; the smaller, the more an exclusion counts
     solver : "exact" (conjugate gradients with the kernel matrix of all instances), "sparse" (inducing inputs), or
@@ -282,7 +289,9 @@ class MIPLGP(BagEstimator):
         return kernels.trainable_kernel(self.kernel, n_features, self.lengthscale, variance, self.ard)
 
     def _rule(self) -> Disambiguation:
-        return Disambiguation(self.disambiguation, float(self.alpha_eps), bool(self.at_least_one and self.augment))
+        kept = bool(self.at_least_one and self.augment)
+        first_rounds = max(FIRST_ROUNDS, self.n_rounds // 2)
+        return Disambiguation(self.disambiguation, float(self.alpha_eps), kept, first_rounds)
 
     def _sparsely(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
         features = self._make_features(bags, self._start_kernel(bags.n_features))
