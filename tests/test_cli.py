@@ -8,12 +8,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from tests.command import done, refused
 
 import bagwise
 from bagwise import BagGP, Bags, MILGPProbit
 from bagwise.active import suggest
-from bagwise.cli import app
 from bagwise.cli_options import parse_settings, parse_value
 from bagwise.datasets import make_bags
 from bagwise.exceptions import BagDataError
@@ -21,27 +20,6 @@ from bagwise.io import read_table, write_npz, write_table
 from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
 
 QUICK = ("--set", "n_inducing=10", "--set", "max_iter=4", "--set", "random_state=0")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def done(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result
-
-
-def refused(*arguments):
-    """The one message of a refusal."""
-    result = run(*arguments)
-    assert result.exit_code == 2, (result.output, result.exception)
-    assert result.stdout == ""
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("bagwise: ")
-    return lines[0]
 
 
 @pytest.fixture(scope="module")

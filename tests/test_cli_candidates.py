@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from tests.command import done, refused
 
 from bagwise import MIPLGP, Bags
-from bagwise.cli import app
 from bagwise.datasets import read_npz
 from bagwise.io import read_table, write_table
 from bagwise.models import load
@@ -18,26 +17,6 @@ NONE = "none of them"
 QUICK = ("--set", "n_rounds=4", "--set", "learn=false", "--set", "random_state=0", "--set", "verbose=0")
 OPTIONS = ("--model", "miplgp", "--bag", "photo", "--features", "u,v", *QUICK)
 CENTRES = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 4.0], [0.0, -4.0]])  # the last of what is none of them
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def done(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result
-
-
-def refused(*arguments):
-    """The one message of a refusal."""
-    result = run(*arguments)
-    assert result.exit_code == 2, (result.output, result.exception)
-    assert result.stdout == ""
-    (line,) = result.stderr.strip().splitlines()
-    assert line.startswith("bagwise: ")
-    return line
 
 
 def measures(folder, *arguments):

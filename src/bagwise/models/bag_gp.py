@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse
 import torch
-from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise import kernels
@@ -22,10 +21,10 @@ from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.learning import LearningSettings, learn_features
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.inference.mean_field import MeanField
-from bagwise.kernel_parameters import VARIANCE_CENTRE
 from bagwise.models.base import ModelCard, check_iterations
 from bagwise.models.count_answers import KINDS, CountAnswers
 from bagwise.models.count_input import CountInput, read_counts
+from bagwise.models.learned_kernel import LearnedKernel
 from bagwise.models.sampling import SampledClassifier
 from bagwise.posterior import Posterior
 
@@ -41,7 +40,7 @@ class _Result(NamedTuple):
     log_evidence: torch.Tensor | None
 
 
-class BagGP(CountAnswers, SampledClassifier):
+class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
     Each bag may say a label (is there a positive among you?), a fraction of positives, a range for their number, or
@@ -163,16 +162,6 @@ class BagGP(CountAnswers, SampledClassifier):
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
 
-    @property
-    def kernel_(self) -> Any:
-        """The gpytorch kernel, in units of standardised features."""
-        return self.features_.kernel
-
-    @property
-    def relevance_(self) -> NDArray[np.float64] | None:
-        """Share of every feature in the squared inverse lengthscales; None for kernels without."""
-        return kernels.relevance(self.features_.kernel, self.n_features_in_)
-
     # ------------------------------------------------------------ steps of fit
 
     def _check_settings(self) -> None:
@@ -190,19 +179,16 @@ class BagGP(CountAnswers, SampledClassifier):
         if self.inference == "gibbs" and self._going_on():
             return self.features_
         self._forget_chains()
-        return self._learned(self._make_features(bags, self._start_kernel(bags)), bags, counts)
+        return self._learned(self._make_features(bags, self._first_kernel(bags)), bags, counts)
 
-    def _start_kernel(self, bags: Bags) -> Any:
-        if not self.learn and not self.ard and self.feature_map is None:
-            return self.kernel
-        variance = VARIANCE_CENTRE if self.learn else 1.0
+    def _first_kernel(self, bags: Bags) -> Any:
         if self.feature_map is None:
-            return kernels.trainable_kernel(self.kernel, bags.n_features, self.lengthscale, variance, self.ard)
+            return self._start_kernel(bags.n_features)
         module = self.feature_map
         if isinstance(module, torch.nn.Module):  # a copy of our own; its layers always behave as in prediction
             module = copy.deepcopy(module).double().eval()
         width = check_feature_map(module, _some_rows(bags, self.standardize))
-        base = kernels.trainable_kernel(self.kernel, width, self.lengthscale, variance, self.ard)
+        base = self._start_kernel(width)
         lengthscale = self.lengthscale if base is self.kernel else None
         return kernels.MappedKernel(kernels.make_kernel(base, width, lengthscale, torch.float64), module)
 

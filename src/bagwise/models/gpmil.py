@@ -24,10 +24,10 @@ from bagwise.inference.laplace_learning import SearchSettings, learn_soft_max, l
 from bagwise.inference.learning import learning_subset
 from bagwise.inference.loop import Callback, Trace, Watch
 from bagwise.inference.pooled_rows import RowsAt, SparseLinearRows, rows_of
-from bagwise.kernel_parameters import VARIANCE_CENTRE
 from bagwise.links import LINKS
 from bagwise.models.base import BagClassifier, ModelCard, check_iterations
 from bagwise.models.known_as_bags import with_known_as_bags
+from bagwise.models.learned_kernel import LearnedKernel
 from bagwise.pooling import POOLINGS, Pooling
 
 APPROXIMATIONS = ("witness", "softmax")
@@ -40,7 +40,7 @@ _NEWTON_STEPS = 200
 _TOLERANCE = {"witness": 1e-2, "softmax": 1e-8}
 
 
-class GPMIL(BagClassifier):
+class GPMIL(LearnedKernel, BagClassifier):
     """Gaussian process whose largest latent value in a bag decides about the bag; its kernel can choose features.
 
     Parameters
@@ -168,16 +168,6 @@ class GPMIL(BagClassifier):
         rows = np.array(self.witness_rows_, dtype=np.int64).T
         return rows if self._several() else rows[:, 0]
 
-    @property
-    def kernel_(self) -> Any:
-        """The gpytorch kernel, in units of standardised features."""
-        return self.features_.kernel
-
-    @property
-    def relevance_(self) -> NDArray[np.float64] | None:
-        """Share of every feature in the squared inverse lengthscales; None for kernels without."""
-        return kernels.relevance(self.features_.kernel, self.n_features_in_)
-
     # ------------------------------------------------------------ steps of fit
 
     def _check_settings(self) -> None:
@@ -193,16 +183,10 @@ class GPMIL(BagClassifier):
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
 
     def _first_features(self, bags: Bags) -> Features:
-        kernel = self._start_kernel(bags)
+        kernel = self._start_kernel(bags.n_features)
         if self.approximation == "witness" and scipy.sparse.issparse(bags.X) and kernels.is_linear(kernel):
             return self._make_features(bags, kernel, inducing=_bag_means(bags))
         return self._make_features(bags, kernel, n_inducing=self._wanted(bags))
-
-    def _start_kernel(self, bags: Bags) -> Any:
-        if not self.learn and not self.ard:
-            return self.kernel
-        variance = VARIANCE_CENTRE if self.learn else 1.0
-        return kernels.trainable_kernel(self.kernel, bags.n_features, self.lengthscale, variance, self.ard)
 
     def _wanted(self, bags: Bags) -> int:
         if self.n_inducing is not None:

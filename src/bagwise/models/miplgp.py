@@ -27,9 +27,9 @@ from bagwise.inference.exact_dirichlet import ExactPosterior, ExactRounds, Exact
 from bagwise.inference.kernel_matrix import KEPT_BYTES
 from bagwise.inference.learning import LEARNING_ROWS, learning_subset
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
-from bagwise.kernel_parameters import VARIANCE_CENTRE
 from bagwise.linalg import DEFAULT_JITTER
 from bagwise.models.base import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
+from bagwise.models.learned_kernel import LearnedKernel
 from bagwise.predict_classes import class_probability, strongest_class
 from bagwise.special import Segments
 
@@ -39,7 +39,7 @@ _LARGEST_EXACT = {"cpu": 2_000, "cuda": 40_000}  # instances up to which "auto" 
 _GIGA = 2**30
 
 
-class MIPLGP(BagEstimator):
+class MIPLGP(LearnedKernel, BagEstimator):
     """Gaussian process classifier of bags and instances, learned from candidate sets: one of them is the bag's class.
 
     At least one instance of a bag has the class of the bag; the others have none of the classes, which is a class of
@@ -226,16 +226,6 @@ class MIPLGP(BagEstimator):
         mean = self.posterior_.mean.cpu().numpy()
         return bias * mean[-1] if bias > 0 else np.zeros(mean.shape[1])
 
-    @property
-    def kernel_(self) -> Any:
-        """The gpytorch kernel, in units of standardised features."""
-        return self.features_.kernel
-
-    @property
-    def relevance_(self) -> NDArray[np.float64] | None:
-        """Share of every feature in the squared inverse lengthscales; None for kernels without."""
-        return kernels.relevance(self.features_.kernel, self.n_features_in_)
-
     # ------------------------------------------------------------ steps of fit
 
     def _check_settings(self) -> None:
@@ -281,12 +271,6 @@ class MIPLGP(BagEstimator):
                 f"solver={self.solver_!r} needs about {need / _GIGA:.1f} GB for {parts}, and there are "
                 f"{free / _GIGA:.1f} GB; take fewer classes or instances, a smaller n_inducing, or dtype='float32'."
             )
-
-    def _start_kernel(self, n_features: int) -> Any:
-        if not self.learn and not self.ard:
-            return self.kernel
-        variance = VARIANCE_CENTRE if self.learn else 1.0
-        return kernels.trainable_kernel(self.kernel, n_features, self.lengthscale, variance, self.ard)
 
     def _rule(self) -> Disambiguation:
         kept = bool(self.at_least_one and self.augment)
