@@ -48,6 +48,7 @@ def test_the_plain_command_does_the_same(tiny, tmp_path, capsys):
         (("text",), "this table needs data sets"),
         (("text", "--data", "nowhere"), "--data nowhere: holds no trec9_tst1.npz"),
         (("recovery", "--only", "BagGP,fox"), "--only fox: there is no such model or data set"),
+        (("recovery", "--device", "abacus"), "device='abacus': expected 'cpu' or 'cuda'"),
     ],
 )
 def test_what_cannot_be_run_is_refused(arguments, message, tmp_path):

@@ -81,6 +81,11 @@ def test_a_baseline_takes_label_columns_one_by_one():
     assert not isinstance(build(Model("GP", "MILGPProbit"), 0, several=True), PerColumn)
 
 
+def test_models_are_told_the_device_and_baselines_are_not():
+    assert build(Model("a", "BagGP", {"learn": False}), 0, device="cuda:1").device == "cuda:1"
+    assert "device" not in build(Model("b", "BagStatisticsSVM"), 0, device="cuda:1").get_params()
+
+
 def test_class_answers():
     class Classes:
         def predict_proba(self, bags):

@@ -107,8 +107,8 @@ TABLE = Table(
         "(newsgroups: 8 %, dealt from the posts by make_candidate_bags): orders can be compared, digits cannot. In "
         "birdsong and newsgroups, training and test bags share instances.",
         "The consistent column takes part in five splits, VGPMIL and BagGP in three, the SVM and LMVGPMIL in two. "
-        "BagGP keeps its kernel as given; the SVM takes every candidate for a label: it cannot learn from bags that are "
-        "there twice with opposite labels.",
+        "BagGP keeps its kernel as given; the SVM takes every candidate for a label: it cannot learn from bags that "
+        "are there twice with opposite labels.",
         "Classes of instances include none of them; nine in ten instances belong to no class. Instances found: the "
         "share of the others whose class is told.",
     ),
