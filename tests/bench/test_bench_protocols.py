@@ -136,6 +136,15 @@ def test_candidates_become_one_bag_per_candidate(folder):
         CandidateHalves().split(place(folder, repeat=1, data=data))
 
 
+@pytest.mark.parametrize("absent", ["candidates", "test_bag_half", "instance_y"])
+def test_a_file_without_what_a_split_needs_is_refused(folder, absent):
+    with np.load(folder / "some.npz") as file:
+        arrays = {name: file[name] for name in file.files if name != absent}
+    np.savez(folder / "less.npz", **arrays)
+    with pytest.raises(BagDataError, match=r"less\.npz: expected the arrays 'candidates', 'test_bag_half'"):
+        CandidateHalves().split(place(folder, data=DataSet("letters", "less", "1")))
+
+
 def test_candidate_sets_grow_from_those_of_the_file(folder):
     sets = [
         CandidateHalves().split(place(folder, data=DataSet("letters", "some", r))).evidence["candidates"][1]

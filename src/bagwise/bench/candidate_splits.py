@@ -103,9 +103,11 @@ def _rebuilt(folder: Path, data: DataSet, n_false: int) -> Candidates:
     bags, y, instance_y = read(folder, data, "y")
     halves = stored_array(folder, data, "test_bag_half")
     sets = {r: stored_array(folder, data, name) for r, name in ((1, "candidates"), *_numbered(n_false))}
-    largest = max(r for r, table in sets.items() if table is not None)
-    assert halves is not None
-    assert instance_y is not None
+    largest = max((r for r, table in sets.items() if table is not None), default=None)
+    if halves is None or instance_y is None or largest is None:
+        raise BagDataError(
+            f"{path_of(folder, data)}: expected the arrays 'candidates', 'test_bag_half' and 'instance_y'."
+        )
     candidates = _with_more(np.asarray(sets[largest], dtype=np.int64), n_false)
     return Candidates(bags, candidates, y.astype(np.int64), instance_y, halves.astype(bool))
 
