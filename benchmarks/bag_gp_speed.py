@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from bagwise import BagGP, Bags, MILGPProbit
-from bagwise.count_programme import CountPotentials, count_posterior
+from bagwise.numerics.counting.programme import CountPotentials, count_posterior
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

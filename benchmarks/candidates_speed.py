@@ -16,9 +16,9 @@ import torch
 
 from bagwise import MIPLGP, Bags
 from bagwise.bag_models.dirichlet import CandidateEvidence, Disambiguation, augmented
-from bagwise.inference.exact_dirichlet import ExactRounds, ExactSettings
-from bagwise.kernels import make_kernel, trainable_kernel
-from bagwise.special import Segments
+from bagwise.gp.kernels import make_kernel, trainable_kernel
+from bagwise.inference.candidates.exact import ExactRounds, ExactSettings
+from bagwise.numerics.segments import Segments
 
 BAG_SIZE = 40
 GIGA = 2**30

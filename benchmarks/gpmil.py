@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from bagwise import GPMIL, Bags
-from bagwise.cli_options import parse_settings
+from bagwise.cli.options import parse_settings
 from bagwise.datasets import make_molecule_bags
 from bagwise.model_selection import RetrievalSplit
 from bagwise.plots import RelevanceDisplay

@@ -16,7 +16,7 @@ from sklearn.decomposition import PCA
 
 from bagwise import BagGP
 from bagwise.datasets import load_digit_bags
-from bagwise.feature_maps import MLP
+from bagwise.gp.feature_maps import MLP
 from bagwise.metrics import instance_report
 
 BLUE, ORANGE, DARK = "#1d5b8f", "#c8601a", "#25282d"

@@ -7,9 +7,9 @@ import torch
 from scipy.stats import norm
 
 from bagwise import Bags
-from bagwise.features import Design, Features, make_features
+from bagwise.gp.features import Design, Features, make_features
 from bagwise.inference.chunks import Chunk, InMemory
-from bagwise.special import Segments
+from bagwise.numerics.segments import Segments
 
 
 def random_bags(rng, n_bags=12, sizes=(1, 6), n_features=2):

@@ -9,14 +9,14 @@ import pytest
 import torch
 from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
+from tests.predict.test_bags import some_posterior
 from tests.problems import features_of, random_bags, random_labels
-from tests.test_predict import some_posterior
 
 from bagwise import Bags, MILGPProbit
 from bagwise.active import LARGEST_EXACT_BATCH, Suggestions, suggest
 from bagwise.exceptions import BagDataError
-from bagwise.posterior import GaussianPosterior
-from bagwise.predict import sobol_normals
+from bagwise.gp.posterior import GaussianPosterior
+from bagwise.predict.bags import sobol_normals
 
 
 def entropy(p):
@@ -148,8 +148,8 @@ def test_order_and_company_change_no_utility(fitted, monkeypatch):
     order = np.random.default_rng(0).permutation(len(bags))
     np.testing.assert_allclose(suggest(model, bags[order]).utilities, utilities[order], atol=1e-10)
     assert suggest(model, bags[5]).utilities[0] == pytest.approx(utilities[5], abs=1e-10)
-    monkeypatch.setattr("bagwise.predict_samples._BLOCK", 50)
-    monkeypatch.setattr("bagwise.features._CHUNK_ROWS", {"cpu": 7})
+    monkeypatch.setattr("bagwise.predict.draws._BLOCK", 50)
+    monkeypatch.setattr("bagwise.gp.features._CHUNK_ROWS", {"cpu": 7})
     np.testing.assert_allclose(suggest(model, bags).utilities, utilities, atol=1e-10)
 
 

@@ -3,9 +3,9 @@
 from importlib.metadata import version
 
 from bagwise.bags import Bags
-from bagwise.evidence import Evidence, count, fraction, guessed_fractions, label
+from bagwise.evidence.statements import Evidence, count, fraction, guessed_fractions, label
 from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
-from bagwise.feature_maps import register_feature_map
+from bagwise.gp.feature_maps import register_feature_map
 from bagwise.models import load
 from bagwise.models.bag_gp import BagGP
 from bagwise.models.gpmil import GPMIL

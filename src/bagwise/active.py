@@ -14,10 +14,10 @@ from torch import Tensor
 from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
-from bagwise.features import Design, Features
+from bagwise.gp.features import Design, Features
+from bagwise.gp.posterior import Posterior
 from bagwise.metrics import positive_proba
-from bagwise.posterior import Posterior
-from bagwise.predict_samples import posterior_draws
+from bagwise.predict.draws import posterior_draws
 
 CANDIDATES = ("bags", "instances")
 STRATEGIES = ("bald", "entropy", "random")

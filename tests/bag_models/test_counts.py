@@ -8,9 +8,10 @@ import torch
 from scipy.stats import norm
 from tests.problems import enumerate_signs, segments_of
 
-from bagwise.bag_models.counts import CountEvidence, label_terms, possible_counts
+from bagwise.bag_models.counts import ProbitCounts, label_terms
 from bagwise.bags import ragged_ranges
-from bagwise.evidence import Evidence, count, fraction, label, log_potentials
+from bagwise.evidence.counts import CountEvidence, possible_counts
+from bagwise.evidence.statements import Evidence, count, fraction, label, log_potentials
 
 CPU = torch.device("cpu")
 NAN = np.nan
@@ -42,7 +43,7 @@ def evidence_of(statement, sizes, known=None, noise=0.0):
 def terms(evidence, f):
     """log Z (b,) and G (n,) of a single column, all bags in one chunk."""
     sizes = np.diff(evidence.offsets)
-    chunk = evidence.chunk(slice(0, len(sizes)), torch.float64, CPU)
+    chunk = ProbitCounts(evidence).chunk(slice(0, len(sizes)), torch.float64, CPU)
     log_z, g = chunk.terms(torch.as_tensor(f, dtype=torch.float64)[:, None], segments_of(sizes))
     return log_z[:, 0].numpy(), g[:, 0].numpy()
 
@@ -247,14 +248,17 @@ def test_how_bags_are_cut_into_chunks_does_not_matter(mixture, cuts):
     start = np.concatenate([[0], np.cumsum(sizes)])
     found_z, found_g, found_informed = [], [], []
     for first, last in itertools.pairwise(cuts):
-        chunk, segments = evidence.chunk(slice(first, last), torch.float64, CPU), segments_of(sizes[first:last])
+        chunk, segments = (
+            ProbitCounts(evidence).chunk(slice(first, last), torch.float64, CPU),
+            segments_of(sizes[first:last]),
+        )
         log_z, g = chunk.terms(torch.tensor(f[start[first] : start[last], None]), segments)
         found_z.append(log_z[:, 0])
         found_g.append(g[:, 0])
         found_informed.append(chunk.informed(0, segments))
     np.testing.assert_allclose(torch.cat(found_z).numpy(), whole_z, atol=1e-13)
     np.testing.assert_allclose(torch.cat(found_g).numpy(), whole_g, atol=1e-13)
-    whole = evidence.chunk(slice(0, 12), torch.float64, CPU).informed(0, segments_of(sizes))
+    whole = ProbitCounts(evidence).chunk(slice(0, 12), torch.float64, CPU).informed(0, segments_of(sizes))
     assert torch.equal(torch.cat(found_informed), whole)
 
 
@@ -277,7 +281,7 @@ def test_columns_side_by_side_are_the_columns(mixture):
     both = CountEvidence.side_by_side(columns)
     segments = segments_of(sizes)
     two = torch.tensor(np.column_stack([f, -f]))
-    log_z, g = both.chunk(slice(0, len(sizes)), torch.float64, CPU).terms(two, segments)
+    log_z, g = ProbitCounts(both).chunk(slice(0, len(sizes)), torch.float64, CPU).terms(two, segments)
     for k, sign in enumerate((1, -1)):
         alone_z, alone_g = terms(columns[k], sign * f)
         np.testing.assert_allclose(log_z[:, k].numpy(), alone_z, atol=1e-13)
@@ -322,7 +326,7 @@ def test_ceiling_is_the_highest_log_evidence_there_can_be(mixture):
 )
 def test_free_instances_under_a_constant_potential_are_not_informed(statement, known, informed):
     evidence = evidence_of(statement, [3], known)
-    chunk = evidence.chunk(slice(0, 1), torch.float64, CPU)
+    chunk = ProbitCounts(evidence).chunk(slice(0, 1), torch.float64, CPU)
     assert chunk.informed(0, segments_of([3])).tolist() == [bool(one) for one in informed]
     g = terms(evidence, [0.3, -0.2, 0.9])[1]
     assert (np.abs(g) > 1e-12).tolist() == [bool(one) for one in informed]
@@ -330,7 +334,7 @@ def test_free_instances_under_a_constant_potential_are_not_informed(statement, k
 
 def test_a_known_positive_leaves_a_noisy_label_nothing_to_say_about_the_others():
     evidence = evidence_of(label(1), [3], [NAN, 1, NAN], noise=0.1)
-    assert evidence.chunk(slice(0, 1), torch.float64, CPU).informed(0, segments_of([3])).tolist() == [
+    assert ProbitCounts(evidence).chunk(slice(0, 1), torch.float64, CPU).informed(0, segments_of([3])).tolist() == [
         False,
         True,
         False,

@@ -11,7 +11,6 @@ from scipy.special import expit, log_expit
 from tests.problems import segments_of
 
 from bagwise import Evidence, count, fraction, label
-from bagwise.bag_models.counts import CountEvidence
 from bagwise.bag_models.noisy_or import (
     BagStatements,
     Noise,
@@ -22,7 +21,8 @@ from bagwise.bag_models.noisy_or import (
     sequential_logits,
     structured_belief,
 )
-from bagwise.evidence import log_potentials
+from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.statements import log_potentials
 
 NAN = np.nan
 CPU = torch.device("cpu")

@@ -5,10 +5,16 @@ import pytest
 import torch
 from tests.problems import segments_of
 
-from bagwise.bag_models.soft_max import BagLosses, SoftMaxLoss
-from bagwise.bag_models.witness import WitnessLoss
-from bagwise.links import LINKS
-from bagwise.pooling import Pooling, hard_witness, soft_witness, uniform_weights
+from bagwise.bag_models.soft_max import (
+    BagLosses,
+    Pooling,
+    SoftMaxLoss,
+    WitnessLoss,
+    hard_witness,
+    soft_witness,
+    uniform_weights,
+)
+from bagwise.numerics.links import LINKS
 
 SIZES = (3, 1, 4, 2, 5)
 LABELS = torch.tensor([1.0, 0.0, 1.0, float("nan"), 0.0], dtype=torch.float64)

@@ -16,12 +16,12 @@ from bagwise.bag_models.dirichlet import (
     initial_alpha,
     targets_of,
 )
-from bagwise.features import make_features
+from bagwise.gp.features import make_features
+from bagwise.inference.candidates.conjugate_gradients import LowRank, solve
+from bagwise.inference.candidates.kernel_matrix import KernelMatrix, pivoted_cholesky
+from bagwise.inference.candidates.sparse import Model, evidence_cotangents, fit_targets, start_step
 from bagwise.inference.chunks import in_memory
-from bagwise.inference.conjugate_gradients import LowRank, solve
-from bagwise.inference.dirichlet_gp import Model, evidence_cotangents, fit_targets, start_step
-from bagwise.inference.kernel_matrix import KernelMatrix, pivoted_cholesky
-from bagwise.special import Segments
+from bagwise.numerics.segments import Segments
 
 EPS = 1e-4
 

@@ -6,7 +6,7 @@ from scipy.stats import norm
 from tests.problems import random_bags
 
 from bagwise import BagDataWarning, BagGP, Bags, MILGPProbit
-from bagwise.evidence import Evidence, count, fraction, label
+from bagwise.evidence.statements import Evidence, count, fraction, label
 
 NAN = np.nan
 

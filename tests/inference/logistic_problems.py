@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
-from bagwise import kernels
+from bagwise.gp import kernels
 
 
 def lam(xi):

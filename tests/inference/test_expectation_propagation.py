@@ -9,10 +9,11 @@ from scipy.stats import norm
 from tests.problems import segments_of
 
 import bagwise.inference.expectation_propagation as module
-from bagwise.bag_models.counts import CountEvidence
-from bagwise.evidence import count, fraction, log_potentials
+from bagwise.bag_models.counts import ProbitCounts
+from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.statements import count, fraction, log_potentials
 from bagwise.exceptions import NumericalError
-from bagwise.features import Design
+from bagwise.gp.features import Design
 from bagwise.inference.chunks import Chunk, InMemory
 from bagwise.inference.expectation_propagation import (
     Belief,
@@ -51,7 +52,7 @@ def chunked(phi, kappa, sizes, evidence, cuts=None):
     for first, last in itertools.pairwise(cuts):
         rows = slice(start[first], start[last])
         design = Design(torch.tensor(phi[rows]), torch.tensor(kappa[rows]), segments_of(sizes[first:last]))
-        chunks.append(Chunk(design, evidence.chunk(slice(first, last), torch.float64, CPU)))
+        chunks.append(Chunk(design, ProbitCounts(evidence).chunk(slice(first, last), torch.float64, CPU)))
     return InMemory(chunks)
 
 
@@ -340,7 +341,7 @@ def test_single_precision_chunks_give_nearly_the_same(medium):
     phi, kappa, sizes, y = medium
     double, chunks = by_ep(phi, kappa, sizes, labels_of(y, sizes))
     design = Design(*(part.float() for part in chunks._chunks[0].design[:2]), segments_of(sizes))
-    narrow = InMemory([Chunk(design, labels_of(y, sizes).chunk(slice(0, 14), torch.float32, CPU))])
+    narrow = InMemory([Chunk(design, ProbitCounts(labels_of(y, sizes)).chunk(slice(0, 14), torch.float32, CPU))])
     state = ExpectationPropagation(narrow, 6, 1, CPU)
     assert iterate(state.step, name="log evidence", max_iter=500, tol=1e-5).converged
     assert narrow.remembered[0].tau.dtype == torch.float32
@@ -375,7 +376,9 @@ def one_weight(tau, kappa=0.0):
     tau = torch.tensor(tau, dtype=torch.float64)[:, None]
     n = len(tau)
     design = Design(torch.ones(n, 1, dtype=torch.float64), torch.full((n,), kappa).double(), segments_of([1] * n))
-    chunk = Chunk(design, labels_of(np.ones(n), np.ones(n, dtype=int)).chunk(slice(0, n), torch.float64, CPU))
+    chunk = Chunk(
+        design, ProbitCounts(labels_of(np.ones(n), np.ones(n, dtype=int))).chunk(slice(0, n), torch.float64, CPU)
+    )
     precision = 1.0 + (tau / (1 + tau * kappa)).sum()
     return chunk, tau, Belief(torch.zeros(1, 1, dtype=torch.float64), precision.rsqrt().reshape(1, 1, 1))
 
@@ -488,7 +491,7 @@ def family(request):
     x = torch.tensor(np.sort(rng.uniform(-4, 4, sizes.sum())))
     x = x[torch.tensor(rng.permutation(len(x)))]
     inducing = x if request.param == "kappa = 0" else torch.tensor([-3.0, -0.5, 2.0]).double()
-    evidence = labels_of([1, 0, 1, 1, 0], sizes).chunk(slice(0, 5), torch.float64, CPU)
+    evidence = ProbitCounts(labels_of([1, 0, 1, 1, 0], sizes)).chunk(slice(0, 5), torch.float64, CPU)
     return lambda theta: Chunk(kernel_design(theta, inducing, x, segments_of(sizes)), evidence)
 
 

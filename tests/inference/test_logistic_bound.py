@@ -9,10 +9,10 @@ import torch
 from tests.inference.logistic_problems import Reference, logistic_gp
 from tests.problems import features_of, random_bags, random_labels
 
-import bagwise.features
+import bagwise.gp.features
 from bagwise import Bags
-from bagwise.bag_models.counts import CountEvidence
 from bagwise.bag_models.noisy_or import NoisyOr, NoisyOrEvidence
+from bagwise.evidence.counts import CountEvidence
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.logistic_bound import LogisticBound, MarginBound, PlainBound
 from bagwise.inference.loop import iterate
@@ -84,7 +84,7 @@ def test_bags_of_one_with_certain_labels_are_logistic_gp_classification(seed):
     state = engine(features, bags, y, H=math.inf, updates="structured")
     run(state, 60)
     x = features.standardised(bags.X)
-    K = bagwise.features.kernels.gram(features.kernel, x).detach().numpy()
+    K = bagwise.gp.features.kernels.gram(features.kernel, x).detach().numpy()
     mean, covariance = logistic_gp(K, y, 60)
     phi, kappa = (torch.tensor(part) for part in features.transform(bags))
     found, spread = state.posterior().moments(phi, kappa)
@@ -262,7 +262,7 @@ def test_nothing_observed_leaves_the_prior(margin):
 def test_how_bags_are_cut_into_chunks_does_not_matter(monkeypatch, updates):
     bags, y, features = problem(9)
     whole = engine(features, bags, y, updates=updates, margin=MARGIN)
-    monkeypatch.setitem(bagwise.features._CHUNK_ROWS, "cpu", 4)
+    monkeypatch.setitem(bagwise.gp.features._CHUNK_ROWS, "cpu", 4)
     cut = engine(features, bags, y, updates=updates, margin=MARGIN)
     assert len(cut._chunks._chunks) > 5
     for state in (whole, cut):

@@ -5,7 +5,9 @@ import pytest
 import torch
 from tests.problems import enumerate_signs, features_of, one_chunk, random_bags, random_labels
 
-from bagwise.bag_models.counts import CountEvidence
+import bagwise.gp.features
+from bagwise.bag_models.counts import ProbitCounts
+from bagwise.evidence.counts import CountEvidence
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import iterate
 from bagwise.inference.mean_field import MeanField
@@ -13,7 +15,7 @@ from bagwise.inference.mean_field import MeanField
 
 def mean_field(features, bags, y):
     evidence = CountEvidence(y.numpy(), bags.sizes)
-    return MeanField(in_memory(features, bags, evidence), torch.tensor(evidence.observed()))
+    return MeanField(in_memory(features, bags, ProbitCounts(evidence)), torch.tensor(evidence.observed()))
 
 
 RULES = {0.0: lambda k: float(k == 0), 1.0: lambda k: float(k >= 1)}
@@ -166,7 +168,7 @@ def test_nothing_observed_leaves_the_prior():
 def test_how_bags_are_cut_into_chunks_does_not_matter(monkeypatch):
     bags, y, features = problem(9)
     whole = mean_field(features, bags, y)
-    monkeypatch.setitem(__import__("bagwise.features").features._CHUNK_ROWS, "cpu", 4)
+    monkeypatch.setitem(bagwise.gp.features._CHUNK_ROWS, "cpu", 4)
     cut = mean_field(features, bags, y)
     assert len(cut._chunks._chunks) > 5
     for state in (whole, cut):

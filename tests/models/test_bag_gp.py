@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 import bagwise
 from bagwise import BagDataError, BagDataWarning, BagGP, Bags, ConvergenceWarning
 from bagwise.datasets import make_bags
-from bagwise.evidence import Evidence, count, fraction, label
+from bagwise.evidence.statements import Evidence, count, fraction, label
 from bagwise.exceptions import NumericalError
 from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.mean_field import MeanField

@@ -13,9 +13,9 @@ import bagwise
 from bagwise import GPMIL, BagDataError, BagDataWarning, Bags
 from bagwise.active import suggest
 from bagwise.datasets import make_bags, make_molecule_bags
-from bagwise.features import Features
-from bagwise.inference import pooled_rows
-from bagwise.predict_samples import posterior_draws
+from bagwise.gp.features import Features
+from bagwise.inference.laplace import pooled_rows
+from bagwise.predict.draws import posterior_draws
 
 BOTH = pytest.mark.parametrize("approximation", ["witness", "softmax"])
 

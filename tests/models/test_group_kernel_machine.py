@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 import bagwise
 from bagwise import BagDataError, BagDataWarning, BagGP, Bags, ConvergenceWarning, Evidence, GroupKernelMachine
-from bagwise.cli import app
+from bagwise.cli.app import app
 from bagwise.datasets import make_groups
 from bagwise.exceptions import ModelFileError, NumericalError
+from bagwise.gp.posterior import SparseSamplePosterior
 from bagwise.models import group_kernel_machine as module
-from bagwise.models.state import pack, unpack
-from bagwise.posterior import SparseSamplePosterior
+from bagwise.models._base.state import pack, unpack
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:bagwise.ConvergenceWarning")
 

@@ -13,7 +13,7 @@ import bagwise
 from bagwise import MIPLGP, BagDataError, Bags, ModelFileError
 from bagwise.bag_models.dirichlet import augmented
 from bagwise.datasets import make_candidate_bags
-from bagwise.inference.kernel_ascent import KernelAscent
+from bagwise.inference.kernel_learning.ascent import KernelAscent
 from bagwise.models import miplgp
 
 CENTRES = 2.6 * np.array([[1.0, 0.0], [-0.5, 0.87], [-0.5, -0.87]])

@@ -16,8 +16,8 @@ from bagwise import LMVGPMIL, VGPMIL, BagDataError, Bags, ConvergenceWarning, Ev
 from bagwise.active import suggest
 from bagwise.datasets import make_bags
 from bagwise.inference.logistic_bound import LogisticBound
-from bagwise.links import LOGISTIC, PROBIT
-from bagwise.predict import sobol_normals
+from bagwise.numerics.links import LOGISTIC, PROBIT
+from bagwise.predict.bags import sobol_normals
 
 MODELS = [VGPMIL, LMVGPMIL]
 NAN = np.nan

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from bagwise.special import Segments, log_at_least_one, log_sigmoid
+from bagwise.numerics.segments import Segments
+from bagwise.numerics.special import log_at_least_one, log_sigmoid
 
 
 class Targets(NamedTuple):

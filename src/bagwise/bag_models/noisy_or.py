@@ -21,9 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bagwise.bag_models.counts import CountEvidence, Tabled
-from bagwise.count_programme import count_posterior
-from bagwise.special import Segments, bernoulli_entropy, log_at_least_one, log_minus_log_sigmoid, log_sigmoid
+from bagwise.bag_models.counts import Tabled, tabled_columns
+from bagwise.evidence.counts import CountEvidence
+from bagwise.numerics.counting.programme import count_posterior
+from bagwise.numerics.segments import Segments
+from bagwise.numerics.special import bernoulli_entropy, log_at_least_one, log_minus_log_sigmoid, log_sigmoid
 
 UPDATES = ("sequential", "structured", "parallel")
 _DOUBT = 0.02  # what π keeps from 0 and 1 before the first update
@@ -70,11 +72,12 @@ class NoisyOrEvidence:
 
     def chunk(self, part: slice, dtype: torch.dtype, device: torch.device) -> "BagStatements":
         """What is known of a run of bags."""
-        said = self._counts.chunk(part, torch.float64, device)
+        labels = torch.tensor(self._counts.labels[part], dtype=torch.float64, device=device)
+        tabled = tabled_columns(self._counts, part, torch.float64, device)
         first, last = self.offsets[part.start], self.offsets[part.stop]
         segments = Segments(torch.as_tensor(self.offsets[part.start : part.stop + 1] - first, device=device))
         known = torch.tensor(self._counts.known[first:last], device=device)
-        return BagStatements(said.labels, known, said.tabled, segments)
+        return BagStatements(labels, known, tabled, segments)
 
 
 @dataclass(frozen=True)

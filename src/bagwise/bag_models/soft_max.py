@@ -1,11 +1,12 @@
-"""A bag is judged by the soft maximum of its latent values (theory section 6.1).
+"""A bag is judged by one score: the soft maximum of its latent values, or their mean weighted by witness (theory 6).
 
     a_b = (1/β) log Σ_i exp(β F_i)        ("sum"; "mean": log of the mean instead)
     P_i = ∂a_b/∂F_i = exp(β F_i) / Σ exp(β F)
     ∂²a_b/∂F² = β (diag P − P Pᵀ)
 
 With the loss ℓ(a) = −log P(label | a) of a link, the Hessian of a bag's loss in its F is
-H_b = ℓ' β (diag P − P Pᵀ) + ℓ'' P Pᵀ: not positive definite where ℓ' < 0 (positive bags).
+H_b = ℓ' β (diag P − P Pᵀ) + ℓ'' P Pᵀ: not positive definite where ℓ' < 0 (positive bags). With the weights P of the
+witnesses held fixed the score is linear in F, and the loss is convex.
 """
 
 from dataclasses import dataclass
@@ -13,9 +14,47 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bagwise.links import Link
-from bagwise.pooling import Pooling
-from bagwise.special import Segments
+from bagwise.numerics.links import Link
+from bagwise.numerics.segments import Segments
+
+POOLINGS = ("sum", "mean")
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """The soft maximum: its sharpness β, and whether it is of the sum or of the mean."""
+
+    name: str = "sum"
+    sharpness: float = 1.0
+
+    def score(self, F: Tensor, segments: Segments) -> Tensor:
+        """a of every bag; F is (n, …)."""
+        total = segments.logsumexp(self.sharpness * F)
+        if self.name == "mean":
+            sizes = segments.sizes.to(F.dtype).log()
+            total = total - sizes.reshape(-1, *[1] * (F.ndim - 1))
+        return total / self.sharpness
+
+    def weights(self, F: Tensor, segments: Segments) -> Tensor:
+        """P, which sums to one over every bag."""
+        scaled = self.sharpness * F
+        return torch.exp(scaled - segments.spread(segments.logsumexp(scaled)))
+
+
+def uniform_weights(segments: Segments, dtype: torch.dtype = torch.float64) -> Tensor:
+    """The same weight for every instance of a bag."""
+    return segments.spread(1.0 / segments.sizes.to(dtype))
+
+
+def soft_witness(F: Tensor, segments: Segments, sharpness: float) -> Tensor:
+    """Weights ∝ exp(λ F) within every bag: (29) of the paper."""
+    return Pooling("sum", sharpness).weights(F, segments)
+
+
+def hard_witness(F: Tensor, segments: Segments) -> Tensor:
+    """All the weight on the largest F of every bag, shared where several are largest: (28) of the paper."""
+    largest = (segments.spread(segments.max(F)) == F).to(F.dtype)
+    return largest / segments.spread(segments.sum(largest))
 
 
 def signs(labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,3 +110,22 @@ class SoftMaxLoss:
         pooled = self.segments.sum(P[:, None] * phi)
         inner = phi.T @ ((self.segments.spread(tilt) * P)[:, None] * phi)
         return inner + pooled.T @ ((self.losses.bend(a) - tilt)[:, None] * pooled)
+
+
+@dataclass(frozen=True)
+class WitnessLoss:
+    """The loss of bag scores a = P F, (b,): ordinary classification with one case per bag, convex."""
+
+    losses: BagLosses
+
+    def value(self, a: Tensor) -> Tensor:
+        """Σ_b ℓ(a_b)."""
+        return self.losses.value(a)
+
+    def slope(self, a: Tensor) -> Tensor:
+        """ℓ', (b,)."""
+        return self.losses.slope(a)
+
+    def curvature(self, rows: Tensor, a: Tensor) -> Tensor:
+        """Tᵀ diag(ℓ'') T for rows T = P Φ."""
+        return rows.T @ (self.losses.bend(a)[:, None] * rows)

@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from bagwise.bags import Bags
 from bagwise.bench.description import DataSet, Floats, Part, Place, Split
 from bagwise.bench.protocols import path_of, read, stored_array
-from bagwise.datasets_candidates import make_candidate_bags
+from bagwise.datasets.candidates import make_candidate_bags
 from bagwise.exceptions import BagDataError
 from bagwise.io.npz import read_labelled_rows
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import normalize
 from bagwise.bags import Bags
 from bagwise.bench.description import DataSet, Floats, Part, Place, Split
 from bagwise.bench.generated import recovery_bags
-from bagwise.datasets_groups import make_groups
+from bagwise.datasets.groups import make_groups
 from bagwise.exceptions import BagDataError
 from bagwise.io.npz import read_npz
 

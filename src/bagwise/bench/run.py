@@ -19,7 +19,7 @@ from bagwise.bench.render import html_page, markdown_page
 from bagwise.bench.store import Record, Store
 from bagwise.bench.summary import Summary, summarise
 from bagwise.exceptions import BagDataError
-from bagwise.models.base import check_device
+from bagwise.models._base.estimator import check_device
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bagwise.linalg import cholesky, squared_lengths, whiten
+from bagwise.numerics.linalg import cholesky, squared_lengths, whiten
 
 
 class Belief(NamedTuple):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.bags import Bags
-from bagwise.features import Design, Features
+from bagwise.gp.features import Design, Features
 
 Sums = dict[str, Tensor]
 

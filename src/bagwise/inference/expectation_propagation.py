@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from bagwise.exceptions import NumericalError
+from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.belief import Belief, solved
 from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.loop import Report
-from bagwise.linalg import cholesky, logdet, whiten
-from bagwise.posterior import GaussianPosterior
+from bagwise.numerics.linalg import cholesky, logdet, whiten
 
 DAMPING = (0.5, 0.3, 0.15, 0.05)
 _PATIENCE, _FALL = 10, 0.7  # over so many sweeps the residual must fall by so much, or the damping grows

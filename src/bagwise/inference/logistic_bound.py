@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from bagwise.bag_models.noisy_or import BagBelief, BagStatements, NoisyOr
+from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.belief import Belief, solved
 from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.loop import Report
-from bagwise.linalg import logdet, weighted_gram
-from bagwise.links import LOGISTIC
-from bagwise.posterior import GaussianPosterior
-from bagwise.special import bernoulli_entropy, jaakkola_lambda, log_sigmoid
+from bagwise.numerics.linalg import logdet, weighted_gram
+from bagwise.numerics.links import LOGISTIC
+from bagwise.numerics.special import bernoulli_entropy, jaakkola_lambda, log_sigmoid
 
 _KEPT = 4.0  # logit of q(g) to begin with: every margin is kept, or most would never be
 _RELEASE = 1e-3  # relative change of the bound at which trusting beliefs have settled well enough

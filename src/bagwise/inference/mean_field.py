@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.lbfgs import ColumnwiseLBFGS, Objective
 from bagwise.inference.loop import Report
-from bagwise.linalg import cholesky, logdet, unwhiten, whiten
-from bagwise.posterior import GaussianPosterior
+from bagwise.numerics.linalg import cholesky, logdet, unwhiten, whiten
 
 
 class Patterns(NamedTuple):

@@ -5,7 +5,7 @@ import pkgutil
 
 from bagwise._files import PathLike
 from bagwise.exceptions import ModelFileError
-from bagwise.models.base import BagClassifier, BagEstimator, ModelCard, check_device
+from bagwise.models._base.estimator import BagClassifier, BagEstimator, ModelCard, check_device
 from bagwise.persistence import read_model
 
 __all__ = ["BagClassifier", "BagEstimator", "ModelCard", "discover", "load"]

@@ -9,24 +9,25 @@ import scipy.sparse
 import torch
 
 from bagwise import _validation as check
-from bagwise import kernels
-from bagwise.bag_models.counts import CountEvidence
+from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.reading import CountInput, read_counts
 from bagwise.exceptions import ConvergenceWarning, NumericalError
-from bagwise.feature_maps import check_feature_map
-from bagwise.features import Features, column_moments
+from bagwise.gp import kernels
+from bagwise.gp.feature_maps import check_feature_map
+from bagwise.gp.features import Features, column_moments
+from bagwise.gp.posterior import Posterior
 from bagwise.inference.chunks import Chunks, in_memory
-from bagwise.inference.evidence_search import unsettled
 from bagwise.inference.expectation_propagation import ExpectationPropagation
-from bagwise.inference.learning import LearningSettings, learn_features
+from bagwise.inference.kernel_learning.by_messages import LearningSettings, learn_features
+from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.inference.mean_field import MeanField
-from bagwise.models.base import ModelCard, check_iterations
-from bagwise.models.count_answers import KINDS, CountAnswers
-from bagwise.models.count_input import CountInput, read_counts
-from bagwise.models.learned_kernel import LearnedKernel
-from bagwise.models.sampling import SampledClassifier
-from bagwise.posterior import Posterior
+from bagwise.models._base.count_answers import KINDS, CountAnswers
+from bagwise.models._base.estimator import ModelCard, check_iterations
+from bagwise.models._base.learned_kernel import LearnedKernel
+from bagwise.models._base.sampling import SampledClassifier
 
 INFERENCES = ("auto", "ep", "vi", "gibbs")
 _LARGEST_EP = 50_000  # instances × label columns above which "auto" prefers the cheaper mean field
@@ -213,7 +214,7 @@ class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
 
     def _inferred(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
         if self.inference_ == "ep":
-            chunks = in_memory(features, bags, evidence)
+            chunks = in_memory(features, bags, ProbitCounts(evidence))
             try:
                 return self._by_ep(features, chunks, evidence)
             except NumericalError as error:
@@ -240,7 +241,7 @@ class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
 
     def _by_vi(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
         observed = torch.as_tensor(evidence.observed(), device=features.device)
-        state = MeanField(in_memory(features, bags, evidence, integrated=True), observed)
+        state = MeanField(in_memory(features, bags, ProbitCounts(evidence), integrated=True), observed)
         trace = iterate(state.lbfgs_step, name="bound", **self._limits("vi"))
         if not trace.converged and not trace.interrupted:
             warnings.warn(

@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise import _validation as check
-from bagwise import kernels, predict_pooled
-from bagwise.bag_models.soft_max import BagLosses
+from bagwise.bag_models.soft_max import POOLINGS, BagLosses, Pooling
 from bagwise.bags import Bags
+from bagwise.evidence.known import with_known_as_bags
 from bagwise.exceptions import BagDataWarning, ConvergenceWarning
-from bagwise.features import Design, Features, assemble
-from bagwise.inference.annealing import LAST_ROUNDS, Schedule, anneal
-from bagwise.inference.evidence_search import unsettled
-from bagwise.inference.laplace import Limits
-from bagwise.inference.laplace_fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
-from bagwise.inference.laplace_learning import SearchSettings, learn_soft_max, learn_witness
-from bagwise.inference.learning import learning_subset
+from bagwise.gp import kernels
+from bagwise.gp.features import Design, Features, assemble
+from bagwise.inference.kernel_learning.by_laplace import SearchSettings, learn_soft_max, learn_witness
+from bagwise.inference.kernel_learning.by_messages import learning_subset
+from bagwise.inference.kernel_learning.search import unsettled
+from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
+from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
+from bagwise.inference.laplace.mode import Limits
+from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
 from bagwise.inference.loop import Callback, Trace, Watch
-from bagwise.inference.pooled_rows import RowsAt, SparseLinearRows, rows_of
-from bagwise.links import LINKS
-from bagwise.models.base import BagClassifier, ModelCard, check_iterations
-from bagwise.models.known_as_bags import with_known_as_bags
-from bagwise.models.learned_kernel import LearnedKernel
-from bagwise.pooling import POOLINGS, Pooling
+from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
+from bagwise.models._base.learned_kernel import LearnedKernel
+from bagwise.numerics.links import LINKS
+from bagwise.predict import pooled as predict_pooled
 
 APPROXIMATIONS = ("witness", "softmax")
 WITNESSES = ("soft", "hard")

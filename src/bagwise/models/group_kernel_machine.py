@@ -7,19 +7,20 @@ import torch
 from numpy.typing import NDArray
 
 from bagwise import _validation as check
-from bagwise.bag_models.counts import CountEvidence
+from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.reading import read_counts
 from bagwise.exceptions import BagDataError
-from bagwise.features import Features, make_features
+from bagwise.gp.features import Features, make_features
+from bagwise.gp.posterior import SamplePosterior, SparseSamplePosterior
+from bagwise.inference.chains.kernel_machine import Z_UPDATES, KernelMachine, Prior
+from bagwise.inference.chains.run import Length
 from bagwise.inference.chunks import in_memory
-from bagwise.inference.kernel_machine import Z_UPDATES, KernelMachine, Prior
 from bagwise.inference.loop import Callback, Trace
-from bagwise.inference.sampling import Length
-from bagwise.models.base import ModelCard, check_device, check_dtype
-from bagwise.models.count_answers import KINDS, CountAnswers
-from bagwise.models.count_input import read_counts
-from bagwise.models.sampling import SampledClassifier
-from bagwise.posterior import SamplePosterior, SparseSamplePosterior
+from bagwise.models._base.count_answers import KINDS, CountAnswers
+from bagwise.models._base.estimator import ModelCard, check_device, check_dtype
+from bagwise.models._base.sampling import SampledClassifier
 
 LARGEST_DICTIONARY = 2**25  # bytes of an N × N matrix up to which every instance is a centre: 2,048 instances
 MANY_CENTRES = 500  # beyond
@@ -213,7 +214,7 @@ class GroupKernelMachine(CountAnswers, SampledClassifier):
     ) -> tuple[SamplePosterior | SparseSamplePosterior, Trace]:
         prior = Prior(self.a, self.b, self.mu, self.nu, features.jitter)
         machine = KernelMachine(
-            in_memory(features, bags, evidence),
+            in_memory(features, bags, ProbitCounts(evidence)),
             torch.as_tensor(evidence.observed(), device=features.device),
             n_rows=bags.n_instances,
             n_chains=self._check_sampler().n_chains,

@@ -6,15 +6,16 @@ from typing import Any, Self
 import torch
 
 from bagwise._validation import check_option
-from bagwise.bag_models.counts import CountEvidence
+from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import BagDataError, ConvergenceWarning
+from bagwise.inference.chains.gibbs import SCHEMES
 from bagwise.inference.chunks import in_memory
-from bagwise.inference.gibbs import SCHEMES
 from bagwise.inference.loop import Callback, Watch, iterate
 from bagwise.inference.mean_field import MeanField
-from bagwise.models.base import ModelCard, check_iterations
-from bagwise.models.sampling import SampledClassifier
+from bagwise.models._base.estimator import ModelCard, check_iterations
+from bagwise.models._base.sampling import SampledClassifier
 
 _CAP = 2000  # L-BFGS iterations after which "until converged" gives up and warns
 
@@ -129,7 +130,7 @@ class MILGPProbit(SampledClassifier):
         features = self._make_features(checked)
         self._forget_chains()
         observed = torch.as_tensor(evidence.observed(), device=features.device)
-        state = MeanField(in_memory(features, checked, evidence), observed)
+        state = MeanField(in_memory(features, checked, ProbitCounts(evidence)), observed)
         trace = iterate(
             state.lbfgs_step if self.max_iter is None else state.fixed_point_step,
             name="bound",

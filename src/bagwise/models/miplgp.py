@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise import _validation as check
-from bagwise import kernels
 from bagwise.bag_models.dirichlet import (
     FIRST_ROUNDS,
     RULES,
@@ -19,19 +18,20 @@ from bagwise.bag_models.dirichlet import (
     bag_log_weights,
 )
 from bagwise.bags import Bags, as_bags
-from bagwise.candidates import candidate_sets, read_candidates, with_none
+from bagwise.evidence.candidates import candidate_sets, read_candidates, with_none
 from bagwise.exceptions import BagDataError
-from bagwise.features import row_moments, standardised_rows
-from bagwise.inference.dirichlet_gp import APPROXIMATIONS, Model, SparseRounds
-from bagwise.inference.exact_dirichlet import ExactPosterior, ExactRounds, ExactSettings, exact_moments
-from bagwise.inference.kernel_matrix import KEPT_BYTES
-from bagwise.inference.learning import LEARNING_ROWS, learning_subset
+from bagwise.gp import kernels
+from bagwise.gp.features import row_moments, standardised_rows
+from bagwise.inference.candidates.exact import ExactPosterior, ExactRounds, ExactSettings, exact_moments
+from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES
+from bagwise.inference.candidates.sparse import APPROXIMATIONS, Model, SparseRounds
+from bagwise.inference.kernel_learning.by_messages import LEARNING_ROWS, learning_subset
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
-from bagwise.linalg import DEFAULT_JITTER
-from bagwise.models.base import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
-from bagwise.models.learned_kernel import LearnedKernel
-from bagwise.predict_classes import class_probability, strongest_class
-from bagwise.special import Segments
+from bagwise.models._base.estimator import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
+from bagwise.models._base.learned_kernel import LearnedKernel
+from bagwise.numerics.linalg import DEFAULT_JITTER
+from bagwise.numerics.segments import Segments
+from bagwise.predict.classes import class_probability, strongest_class
 
 SOLVERS = ("auto", "exact", "sparse")
 CHANGE = "change of the responsibilities"

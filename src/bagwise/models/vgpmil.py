@@ -9,14 +9,14 @@ import numpy as np
 from bagwise import _validation as check
 from bagwise.bag_models.noisy_or import UPDATES, NoisyOr, NoisyOrEvidence
 from bagwise.bags import Bags
+from bagwise.evidence.reading import CountInput, read_counts
 from bagwise.exceptions import BagDataError, ConvergenceWarning
-from bagwise.features import Features
+from bagwise.gp.features import Features
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.logistic_bound import Bound, LogisticBound, MarginBound, PlainBound
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
-from bagwise.models.base import ModelCard, check_iterations
-from bagwise.models.count_answers import KINDS, CountAnswers
-from bagwise.models.count_input import CountInput, read_counts
+from bagwise.models._base.count_answers import KINDS, CountAnswers
+from bagwise.models._base.estimator import ModelCard, check_iterations
 
 _CAP = {"sequential": 2000, "structured": 2000, "parallel": 200}  # iterations after which "until converged" gives up
 _SOURCE = "Haussmann, Hamprecht & Kandemir, Variational Bayesian Multiple Instance Learning with Gaussian Processes"

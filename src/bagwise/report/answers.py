@@ -8,13 +8,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
-from bagwise.candidates import candidate_sets
-from bagwise.evidence import COUNT, FRACTION, Evidence
+from bagwise.evidence.candidates import candidate_sets
+from bagwise.evidence.reading import holds_positive, read_statement
+from bagwise.evidence.statements import COUNT, FRACTION, Evidence
 from bagwise.exceptions import BagDataError
 from bagwise.io.predictions import is_of_classes
 from bagwise.metrics import class_numbers, instance_truth, positive_proba, truth_of
-from bagwise.models.count_input import holds_positive, read_statement
-from bagwise.predict_counts import FractionSummary
+from bagwise.predict.counts import FractionSummary
 
 Floats = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.evidence import COUNT, FRACTION, LABEL
+from bagwise.evidence.statements import COUNT, FRACTION, LABEL
 from bagwise.plots import as_images
-from bagwise.predict_counts import FractionSummary
+from bagwise.predict.counts import FractionSummary
 from bagwise.report.answers import Answers
 from bagwise.report.figures import image_uri
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise import kernels
-from bagwise.evidence import COUNT, FRACTION
-from bagwise.inference.diagnostics import LARGEST_R_HAT, SMALLEST_ESS
+from bagwise.evidence.statements import COUNT, FRACTION
+from bagwise.gp import kernels
+from bagwise.inference.chains.diagnostics import LARGEST_R_HAT, SMALLEST_ESS
 from bagwise.metrics import MEAN_ROW, bag_report, class_report, count_report, fraction_report, instance_report
 from bagwise.report.answers import Answers
 

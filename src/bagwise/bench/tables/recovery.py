@@ -7,7 +7,7 @@ import torch
 from bagwise.bench.description import DataSet, Model, Quick, Table, typed
 from bagwise.bench.measure import lengthscale_answers
 from bagwise.bench.protocols import RecoveryTrials
-from bagwise.kernels import make_kernel
+from bagwise.gp.kernels import make_kernel
 
 _UNIT_RBF = partial(make_kernel, "rbf", 1, 1.0, torch.float64)  # variance 1, not learned
 _SETTINGS = {"kernel": _UNIT_RBF, "standardize": False, "bias": 0.0, "n_inducing": None}

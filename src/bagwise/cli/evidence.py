@@ -1,0 +1,241 @@
+"""Which columns say what about the bags: from options to a fit, and from a fitted model back to its columns."""
+
+import inspect
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise._validation import shorten
+from bagwise.cli.options import parse_names
+from bagwise.evidence import statements as evidence
+from bagwise.exceptions import BagDataError
+from bagwise.io.bag_data import BagData, is_archive, read_bags
+from bagwise.io.npz import unnamed_columns
+from bagwise.io.predictions import is_of_classes
+from bagwise.models import discover
+
+KINDS = ("label", "fraction", "count", "candidates")
+NAME_THEM = "name the column with --label, --fraction, --count or --candidates"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What bags say (one of ``KINDS``) and the columns, or arrays of an archive, that say it."""
+
+    kind: str = "label"
+    names: tuple[str, ...] = ()  # none: the usual array of an archive
+
+    @property
+    def option(self) -> str:
+        """As on the command line."""
+        return " ".join((f"--{self.kind}", ",".join(self.names))).strip()
+
+
+def chosen(label: str | None, fraction: str | None, count: str | None, candidates: str | None = None) -> Said | None:
+    """The one option that was given, or None; two of them are an error."""
+    given = [
+        Said(kind, tuple(parse_names(text)))
+        for kind, text in zip(KINDS, (label, fraction, count, candidates), strict=True)
+        if text is not None
+    ]
+    if len(given) > 1:
+        both = " and ".join(said.option for said in given)
+        raise BagDataError(f"{both}: what is known of the bags comes from one of these options, not from several.")
+    return given[0] if given else None
+
+
+# ---------------------------------------------------------------- for a fit
+
+
+def usual(name: str) -> Said:
+    """What bags say to a model where no option says it: candidates where it takes them, labels otherwise."""
+    return Said("candidates") if "candidates" in discover()[name].card.evidence else Said()
+
+
+def with_evidence(name: str, said: Said, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings for a model that takes this evidence; one that does not, or a contradiction, is an error."""
+    models = discover()
+    wanted = {said.kind: said.option} | ({} if known is None else {"known": f"--known {known}"})
+    for kind, option in wanted.items():
+        if kind not in models[name].card.evidence:
+            others = [other for other, model in models.items() if kind in model.card.evidence]
+            raise BagDataError(
+                f"{option}: {name} takes {', '.join(models[name].card.evidence)}; "
+                + (f"evidence of the kind {kind} is for {', '.join(others)}." if others else f"no model takes {kind}.")
+            )
+    if said.kind == "label" and len(said.names) > 1 and "candidates" in models[name].card.evidence:
+        raise BagDataError(
+            f"{said.option}: {name} learns one class out of many, whose names stand in one column; where several "
+            f"columns of 0/1 say which classes a bag may have, use --candidates {','.join(said.names)}."
+        )
+    if "evidence" not in inspect.signature(models[name]).parameters:
+        return settings
+    if settings.get("evidence", said.kind) != said.kind:
+        raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[said.kind]}; leave it out.")
+    return settings | {"evidence": said.kind}
+
+
+def read_for_fit(
+    data: Path, bag: str | None, said: Said, known: str | None, features: list[str], ignore: list[str]
+) -> BagData:
+    """The bags and what they say; without any of it there is nothing to learn from."""
+    _check_names(said, data)
+    names = array_names(said, data)
+    found = read_bags(data, bag=bag, labels=names, known=known, features=features or None, ignore=ignore)
+    if found.y is None:
+        raise BagDataError(f"{data}: nothing is said of the bags that could be learned from; {NAME_THEM}.")
+    return _numbered(_with_table(found, said)) if said.kind == "candidates" else found
+
+
+def array_names(said: Said, data: Path) -> tuple[str, ...]:
+    """The columns to read; of an archive, where none are named, the usual array of candidates."""
+    return ("candidates",) if said.kind == "candidates" and not said.names and is_archive(data) else said.names
+
+
+def _numbered(found: BagData) -> BagData:
+    """Candidates of an archive that does not name its classes: by their numbers."""
+    numbers = tuple(map(str, range(len(found.labels))))
+    return replace(found, y=np.asarray(found.y), labels=numbers) if _is_unnamed(found) else found
+
+
+def _is_unnamed(found: BagData) -> bool:
+    return found.labels == tuple(unnamed_columns(len(found.labels)))
+
+
+def _with_table(found: BagData, said: Said) -> BagData:
+    """The same; candidates that are no table of bags and classes are an error."""
+    if np.ndim(found.y) != 2:
+        raise BagDataError(
+            f"{said.option}: expected a column of 0/1 for every class that a bag may have, at least two (in an .npz "
+            "archive one array of shape (B, classes)). For the name of the one class of every bag use --label."
+        )
+    return found
+
+
+def columns(data: Path, bag: str | None, said: Said, known: str | None, found: BagData) -> dict[str, Any]:
+    """What the model file remembers."""
+    arrays = list(said.names) if is_archive(data) else []
+    by_name = {said.kind: list(found.labels), "arrays": arrays}
+    there = by_name if said.kind in ("label", "candidates") else {said.kind: list(said.names)}
+    return {"bag": bag, "known": known} | there
+
+
+def _check_names(said: Said, data: Path) -> None:
+    if said.kind == "fraction" and len(said.names) != 1:
+        raise BagDataError(f"{said.option}: expected one column with the fraction of positives in the bag.")
+    if said.kind == "count" and len(said.names) != 2 and not (is_archive(data) and len(said.names) == 1):
+        raise BagDataError(
+            f"{said.option}: expected two columns, LO,HI, with the lowest and the highest number of positives in the "
+            "bag (in an .npz archive one array of shape (B, 2) will do)."
+        )
+    if said.kind == "candidates" and len(set(said.names)) < len(said.names):
+        raise BagDataError(f"{said.option}: a column is named twice; name one column for every class.")
+
+
+# ---------------------------------------------------------------- for a fitted model
+
+
+def fitted(model: Any, data: Path) -> Said:
+    """What the bags said in the fit, under the names it has in a file of this kind."""
+    columns = model.columns_
+    for kind in ("fraction", "count"):
+        if columns.get(kind):
+            return Said(kind, tuple(columns[kind]))
+    kind = "candidates" if columns.get("candidates") else "label"
+    return Said(kind, tuple(columns.get("arrays" if is_archive(data) else kind) or ()))
+
+
+def read_for(
+    model: Any,
+    data: Path,
+    bag: str | None,
+    said: Said | None,
+    instance_label: str | None = None,
+    *,
+    may_be_absent: bool = False,
+    with_known: bool = False,
+) -> BagData:
+    """Bags and what they say, by the columns the model was fitted on unless the user names others."""
+    asked = said or fitted(model, data)
+    _check_names(asked, data)
+    _check_comparable(model, asked, parse_names(instance_label))
+    found = read_bags(
+        data,
+        bag=bag or model.columns_.get("bag"),
+        labels=array_names(asked, data),
+        known=model.columns_.get("known") if with_known else None,
+        instance_labels=parse_names(instance_label),
+        features=fitted_features(model),
+        labels_may_be_absent=may_be_absent,
+    )
+    if not is_of_classes(model) or is_archive(data):
+        return found
+    y = found.y if asked.kind == "candidates" else _as_text(found.y, model.classes_)
+    return replace(found, y=y, instance_y=_as_text(found.instance_y, model.instance_classes_))
+
+
+def _check_comparable(model: Any, said: Said, instance_labels: list[str]) -> None:
+    """Refuse a truth of a kind that the model's answers cannot be compared with."""
+    if not is_of_classes(model):
+        if said.kind == "candidates":
+            raise BagDataError(
+                f"{said.option}: {type(model).__name__} does not choose one class out of many; compare it with "
+                "--label, --fraction or --count."
+            )
+    elif said.kind in ("fraction", "count") or (said.kind == "label" and len(said.names) > 1):
+        raise BagDataError(
+            f"{said.option}: {type(model).__name__} chooses one class out of many; compare it with --label COL, the "
+            "column with the true class, or with --candidates COL,COL,..."
+        )
+    elif len(instance_labels) > 1:
+        raise BagDataError(
+            f"--instance-label {','.join(instance_labels)}: {type(model).__name__} chooses one class out of many for "
+            f"every instance; name the one column with the class, or {model.instance_classes_[-1]!s} where it has none."
+        )
+
+
+def _as_text(values: Any, classes: Any) -> Any:
+    """Numbers of a table that are names of classes, such as the digits of an image: as these names."""
+    if values is None or np.asarray(values).dtype.kind not in "iuf" or classes.dtype.kind in "iuf":
+        return values
+    texts = np.array([None if value != value else f"{value:.15g}" for value in values.tolist()], dtype=object)
+    return texts if set(texts) - {None} <= set(classes.tolist()) else values
+
+
+def fitted_features(model: Any) -> list[str] | None:
+    """The feature columns of the fit, where they had names."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else list(names)
+
+
+def truth(model: Any, found: BagData, said: Said | None, data: Path) -> Any:
+    """What is to be compared with the model's answers: labels in its own classes, or an ``Evidence``."""
+    if found.y is None:
+        return None
+    asked = said or fitted(model, data)
+    kind = asked.kind
+    if is_of_classes(model):
+        return _by_class(_with_table(found, asked), model.classes_) if kind == "candidates" else np.asarray(found.y)
+    if kind == "fraction":
+        return evidence.fraction(found.y, ids=found.bags.ids)
+    if kind == "count":
+        ends = np.asarray(found.y)
+        if ends.shape != (len(found.bags), 2):
+            raise BagDataError(f"--count: expected two numbers per bag, got an array of shape {ends.shape}.")
+        return evidence.count(ends[:, 0], ends[:, 1], ids=found.bags.ids)
+    return found.y if getattr(model, "evidence", "label") == "label" else evidence.label(found.y)
+
+
+def _by_class(found: BagData, classes: Any) -> Any:
+    """Candidates in the order of the model's classes: by the names of their columns, where these have names."""
+    names = [str(name) for name in classes]
+    if _is_unnamed(found):
+        return np.asarray(found.y)
+    if set(found.labels) != set(names):
+        raise BagDataError(
+            f"candidates {shorten(found.labels, 12)}: expected one column for every class of the model, "
+            f"{shorten(names, 12)}. For the name of the true class use --label COL."
+        )
+    return found.y[names].to_numpy()

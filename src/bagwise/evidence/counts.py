@@ -1,0 +1,102 @@
+"""What bags say about their numbers of positives, as arrays: plain labels, and tables log ψ(k) for everything else."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.bags import ragged_ranges
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class CountEvidence:
+    """What all bags say about their numbers of positives, ready for a bag model.
+
+    ``labels`` (B, K) are plain labels. ``tables[k]``, where there is one, is the flat table log ψ over all bags of
+    column k; it speaks for the bags in ``speaks[k]`` (B,). ``known`` (N,) are known instance labels or NaN.
+    """
+
+    def __init__(
+        self,
+        labels: Floats,
+        sizes: Ints,
+        tables: tuple[Floats | None, ...] | None = None,
+        speaks: tuple[NDArray[np.bool_] | None, ...] | None = None,
+        known: Floats | None = None,
+    ) -> None:
+        self.labels = labels
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.known = np.full(self.offsets[-1], np.nan) if known is None else known
+        self.tables = (None,) * labels.shape[1] if tables is None else tables
+        self.speaks = (None,) * labels.shape[1] if speaks is None else speaks
+
+    def of_bags(self, chosen: Ints) -> "CountEvidence":
+        """The evidence of some of the bags."""
+        sizes = np.diff(self.offsets)[chosen]
+        entries = ragged_ranges(self.offsets[chosen] + chosen, sizes + 1)
+        return CountEvidence(
+            self.labels[chosen],
+            sizes,
+            tuple(None if table is None else table[entries] for table in self.tables),
+            tuple(None if speaks is None else speaks[chosen] for speaks in self.speaks),
+            self.known[ragged_ranges(self.offsets[chosen], sizes)],
+        )
+
+    @classmethod
+    def side_by_side(cls, columns: "list[CountEvidence]") -> "CountEvidence":
+        """Several label columns over the same bags, none of them with known instances."""
+        return cls(
+            np.concatenate([column.labels for column in columns], axis=1),
+            np.diff(columns[0].offsets),
+            tuple(column.tables[0] for column in columns),
+            tuple(column.speaks[0] for column in columns),
+        )
+
+    def ceiling(self) -> Floats:
+        """(K,) Σ_b max_k log ψ_b(k): no log evidence can be higher, and one that claims to be is wrong."""
+        highest = np.zeros(len(self.tables))
+        starts = self.offsets[:-1] + np.arange(len(self.labels))
+        for column, (table, speaks) in enumerate(zip(self.tables, self.speaks, strict=True)):
+            if table is not None and speaks is not None:
+                highest[column] = np.maximum.reduceat(table, starts)[speaks].sum()
+        return highest
+
+    def identity(self) -> bytes:
+        """Equal for equal evidence."""
+        arrays = (self.labels, self.offsets, self.known, *self.tables, *self.speaks)
+        return b"|".join(b"" if part is None else np.ascontiguousarray(part).tobytes() for part in arrays)
+
+    def observed(self) -> NDArray[np.bool_]:
+        """(B, K) whether a bag says anything."""
+        seen = ~np.isnan(self.labels)
+        for column, speaks in enumerate(self.speaks):
+            if speaks is not None:
+                seen[:, column] |= speaks
+        return seen
+
+
+def possible_counts(known: Floats, sizes: Ints) -> tuple[Ints, Ints]:
+    """Lowest and highest number of positives that the known instances of each bag leave possible."""
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    low = np.add.reduceat((known == 1).astype(np.int64), starts)
+    return low, sizes - np.add.reduceat((known == 0).astype(np.int64), starts)
+
+
+def possible_entries(known: Floats, sizes: Ints) -> NDArray[np.bool_]:
+    """Which entries of the flat table the known instances leave possible."""
+    k = ragged_ranges(np.zeros(len(sizes), dtype=np.int64), sizes + 1)
+    low, high = (np.repeat(values, sizes + 1) for values in possible_counts(known, sizes))
+    return (k >= low) & (k <= high)
+
+
+def informed_rows(log_psi: Floats, sizes: Ints, known: Floats) -> NDArray[np.bool_]:
+    """Rows the evidence says something about: known ones, and all of a bag whose potential still varies given them.
+
+    A free instance under a potential that is constant over all possible counts is as unlabelled as one without any
+    evidence, and must stay out of the Gram matrix for the same reason (section 1.5).
+    """
+    possible = possible_entries(known, sizes)
+    starts = np.concatenate([[0], np.cumsum(sizes + 1)[:-1]])
+    low = np.minimum.reduceat(np.where(possible, log_psi, np.inf), starts)
+    high = np.maximum.reduceat(np.where(possible, log_psi, -np.inf), starts)
+    return np.repeat(low < high, sizes) | ~np.isnan(known)

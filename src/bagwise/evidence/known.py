@@ -1,0 +1,50 @@
+"""Individually known instances as bags of one, for models that know nothing but bag labels."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from bagwise.bags import Bags
+from bagwise.evidence.labels import Labels
+from bagwise.exceptions import BagDataError
+
+
+def with_known_as_bags(bags: Bags, labels: Labels) -> tuple[Bags, NDArray[np.float64]]:
+    """The bags and, after them, one bag for every known instance (a second copy of its row), with all their labels."""
+    if bags.known is None or np.isnan(bags.known).all():
+        return bags, labels.values
+    if labels.several:
+        raise BagDataError(
+            "the bags carry known instance labels, but y has several label columns and nothing says which one they "
+            "belong to; fit that column alone, or drop them with bags.with_known(None)."
+        )
+    _check_agreement(bags, labels.values[:, 0])
+    rows = np.flatnonzero(~np.isnan(bags.known))
+    groups = np.concatenate([bags.index, len(bags) + np.arange(len(rows))])
+    joined = Bags(_stacked(bags.X, bags.X[rows]), groups, feature_names=bags.feature_names)
+    return joined, np.concatenate([labels.values, bags.known[rows][:, None]])
+
+
+def _stacked(X: Any, more: Any) -> Any:
+    return scipy.sparse.vstack([X, more]).tocsr() if scipy.sparse.issparse(X) else np.concatenate([X, more])
+
+
+def _check_agreement(bags: Bags, y: NDArray[np.float64]) -> None:
+    """No known positive in a negative bag, no positive bag of known negatives."""
+    known = np.asarray(bags.known)
+    positives = np.add.reduceat((known == 1).astype(int), bags.offsets[:-1])
+    negatives = np.add.reduceat((known == 0).astype(int), bags.offsets[:-1])
+    for wrong, said, culprit in (
+        ((y == 0) & (positives > 0), "negative", 1),
+        ((y == 1) & (negatives == bags.sizes), "positive", 0),
+    ):
+        if wrong.any():
+            bag = int(np.flatnonzero(wrong)[0])
+            row = int(np.flatnonzero((bags.index == bag) & (known == culprit))[0])
+            raise BagDataError(
+                f"bag {bags.ids[bag]!r} is labelled {said}, but among its {bags.sizes[bag]} instances "
+                f"{positives[bag] if culprit else negatives[bag]} are known to be {culprit}, the first in row "
+                f"{bags.rows[row]} of the table. Correct one of the two."
+            )

@@ -1,0 +1,201 @@
+"""y in, evidence about counts out: labels, fractions, ranges, mixtures of them, and known instances."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence, possible_counts, possible_entries
+from bagwise.evidence.labels import label_array, read_labels
+from bagwise.evidence.statements import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
+from bagwise.exceptions import BagDataError, BagDataWarning
+
+
+class CountInput(NamedTuple):
+    """Evidence ready for inference, and how to name its answers."""
+
+    evidence: CountEvidence
+    classes: NDArray[Any]
+    names: tuple[str, ...] | None
+    tight: bool  # some bag's number of positives is pinned down from both sides
+
+
+def read_counts(
+    y: Any,
+    bags: Bags,
+    given: Any,
+    kind: str,
+    confidence: Any,
+    label_noise: float,
+    *,
+    plain_labels: bool = False,
+    may_doubt: bool = False,
+) -> CountInput:
+    """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself.
+
+    ``may_doubt``: a confidence of 0 is allowed, and takes back what the bag says.
+
+    ``plain_labels``: labels stay labels, noisy or not and with known instances or without, for models that have a
+    closed form for those; else a table speaks for such bags.
+    """
+    keyed = isinstance(given, Bags)
+    statement = read_statement(y, bags, keyed, kind, confidence, may_doubt=may_doubt)
+    has_known = bags.known is not None and not np.isnan(bags.known).all()
+    if statement is not None:
+        if not has_known and (statement.kind == NONE).all():
+            _warn_nothing()
+        return _one_column(statement, bags, label_noise, np.array([0, 1]), plain_labels)
+    may_be_empty = isinstance(given, Bags | list | tuple)
+    labels = read_labels(y, bags, keyed=keyed, may_be_empty=may_be_empty, alone=not has_known)
+    if labels.names is None:
+        return _one_column(label(labels.values[:, 0]), bags, label_noise, labels.classes, plain_labels)
+    if has_known:
+        raise BagDataError(
+            "the bags carry known instance labels, but y has several label columns and nothing says which one they "
+            "belong to; fit that column alone, or drop them with bags.with_known(None)."
+        )
+    columns = [_one_column(label(v), bags, label_noise, labels.classes, plain_labels) for v in labels.values.T]
+    evidence = CountEvidence.side_by_side([column.evidence for column in columns])
+    return CountInput(evidence, labels.classes, labels.names, False)
+
+
+def read_statement(
+    y: Any, bags: Bags, keyed: bool, kind: str, confidence: Any, *, may_doubt: bool = False
+) -> Evidence | None:
+    """``y`` as evidence, one statement per bag; None where it holds labels of the user's own classes."""
+    statement = _joined(y, bags, keyed)
+    if statement is None and kind == "label":
+        return None
+    if statement is None:
+        statement = _numeric(label_array(y, bags, keyed=keyed), bags, kind, confidence)
+        if not may_doubt:
+            _refuse_doubt(statement, bags)
+    if len(statement) != len(bags):
+        raise BagDataError(f"y has {len(statement)} statements, but there are {len(bags)} bags; give one per bag.")
+    _check_counts(statement, bags)
+    return statement
+
+
+def holds_positive(statement: Evidence) -> NDArray[np.float64]:
+    """1 where a bag is said to hold a positive, 0 where it is said to hold none, NaN where neither."""
+    kind, first, second = statement.kind, statement.first, statement.second
+    some = (first > 0) & (kind != NONE)
+    none = np.where(kind == COUNT, second == 0, first == 0) & (kind != NONE)
+    return np.select([some, none], [1.0, 0.0], np.nan)
+
+
+def _joined(y: Any, bags: Bags, keyed: bool) -> Evidence | None:
+    """An ``Evidence`` given whole, piece by piece, or as one piece for every bag id."""
+    if isinstance(y, Evidence):
+        return y
+    several = isinstance(y, list | tuple | Mapping | pd.Series) or (isinstance(y, np.ndarray) and y.ndim == 1)
+    parts = list(y.values() if isinstance(y, Mapping) else y) if several else []
+    if not parts or not all(isinstance(part, Evidence) for part in parts):
+        return None
+    by_id = isinstance(y, Mapping) or (keyed and isinstance(y, pd.Series))
+    return Evidence.concat(bags.align(y) if by_id else parts)
+
+
+def _numeric(array: NDArray[Any], bags: Bags, kind: str, confidence: Any) -> Evidence:
+    try:
+        if array.ndim == 1 and array.dtype == object and kind == "count":  # pairs, as the values of a dict
+            array = np.array(array.tolist(), dtype=object)
+        values = np.where(pd.isna(array), np.nan, array).astype(np.float64)
+    except (TypeError, ValueError):
+        raise BagDataError(f"evidence={kind!r}: y must hold numbers (NaN where nothing is known).") from None
+    if kind == "fraction":
+        if values.ndim == 2 and values.shape[1] != 1:
+            raise BagDataError(f"evidence='fraction': expected one number per bag, got y of shape {values.shape}.")
+        return fraction(values.ravel(), _per_bag(confidence, bags), ids=bags.ids)
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise BagDataError(
+            "evidence='count': expected y of shape (B, 2), the lowest and highest number of positives of every bag, "
+            f"got shape {values.shape}."
+        )
+    return count(values[:, 0], values[:, 1], ids=bags.ids)
+
+
+def _refuse_doubt(statement: Evidence, bags: Bags) -> None:
+    """A fraction without any confidence is more likely a slip than a statement."""
+    doubted = (np.asarray(statement.second) == 0) & ~np.isnan(statement.first) & (statement.kind == NONE)
+    if doubted.any():
+        bag = bags.ids[int(np.flatnonzero(doubted)[0])]
+        raise BagDataError(
+            f"bag {bag!r}: found 0; a confidence is a positive number. Where nothing is known give NaN in y."
+        )
+
+
+def _per_bag(confidence: Any, bags: Bags) -> NDArray[np.float64]:
+    try:
+        values = np.asarray(confidence, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BagDataError(f"confidence={confidence!r}: expected a positive number, or one per bag.") from None
+    if values.ndim > 0 and values.shape != (len(bags),):
+        raise BagDataError(f"confidence: expected a number or one per bag ({len(bags)}), got shape {values.shape}.")
+    return values
+
+
+def _one_column(
+    statement: Evidence, bags: Bags, label_noise: float, classes: NDArray[Any], plain_labels: bool
+) -> CountInput:
+    sizes = bags.sizes
+    known = np.full(bags.n_instances, np.nan) if bags.known is None else bags.known
+    has_known = np.add.reduceat((~np.isnan(known)).astype(np.int64), bags.offsets[:-1]) > 0
+    plain = (statement.kind == LABEL) & (plain_labels | (~has_known & (label_noise == 0.0)))
+    table = log_potentials(statement, sizes, label_noise)
+    _check_possible(table, known, bags)
+    speaks = ~plain & ((statement.kind != NONE) | (has_known & (not plain_labels)))
+    labels = np.where(plain, statement.first, np.nan)[:, None]
+    evidence = CountEvidence(labels, sizes, (table,), (speaks,), known)
+    return CountInput(evidence, classes, None, bool(_tight(statement, sizes).any()))
+
+
+def _check_counts(statement: Evidence, bags: Bags) -> None:
+    wrong = np.flatnonzero((statement.kind == COUNT) & (statement.second > bags.sizes))
+    if len(wrong):
+        bag = int(wrong[0])
+        raise BagDataError(
+            f"bag {bags.ids[bag]!r} has {bags.sizes[bag]} instances, but its highest number of positives is given as "
+            f"{statement.second[bag]:g}; it can be {bags.sizes[bag]} at most."
+        )
+
+
+def _check_possible(table: NDArray[np.float64], known: NDArray[np.float64], bags: Bags) -> None:
+    """What is known of the instances must not contradict what is known of their bag."""
+    starts = bags.offsets[:-1] + np.arange(len(bags))
+    best = np.maximum.reduceat(np.where(possible_entries(known, bags.sizes), table, -np.inf), starts)
+    wrong = np.flatnonzero(best == -np.inf)
+    if len(wrong):
+        bag = int(wrong[0])
+        rows = np.arange(bags.offsets[bag], bags.offsets[bag + 1])
+        allowed = np.flatnonzero(table[starts[bag] : starts[bag] + len(rows) + 1] > -np.inf)
+        lowest = int(possible_counts(known[rows], bags.sizes[[bag]])[0][0])
+        culprit = 1.0 if allowed.max() < lowest else 0.0  # too many known positives, or too many known negatives
+        row = int(rows[known[rows] == culprit][0])
+        raise BagDataError(
+            f"bag {bags.ids[bag]!r} contradicts its instances: what is known of the bag allows {allowed.min()} to "
+            f"{allowed.max()} positives, but among its instances {(known[rows] == culprit).sum()} are known to be "
+            f"{culprit:g}, the first in row {bags.rows[row]} of the table. Correct one of the two."
+        )
+
+
+def _tight(statement: Evidence, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Bags whose number of positives is held from both sides more closely than their instances vary by themselves.
+
+    A fraction with confidence χ has the spread of χ counted instances, so χ above the bag's own size pins the count.
+    """
+    first, second = statement.first, statement.second
+    fractions = (statement.kind == FRACTION) & (first > 0) & (first < 1) & (second > sizes)
+    ranges = (statement.kind == COUNT) & (first > 0) & (second < sizes)
+    tight: NDArray[np.bool_] = (fractions | ranges) & (sizes > 1)
+    return tight
+
+
+def _warn_nothing() -> None:
+    warnings.warn(
+        "nothing is known about any bag: the model can only answer with its prior.", BagDataWarning, stacklevel=4
+    )

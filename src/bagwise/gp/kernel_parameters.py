@@ -1,0 +1,127 @@
+"""The free parameters of a kernel as one vector, with weak priors, for those who search over them."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bagwise.gp.kernels import Kernel, MappedKernel
+
+Vector = NDArray[np.float64]
+
+# Weak priors on logarithms, for standardised features (theory section 1.8): centre and standard deviation.
+LENGTHSCALE_SPREAD = 1.0  # around √D
+VARIANCE_CENTRE, VARIANCE_SPREAD = 8.0, 1.5
+OTHER_SPREAD = 1.5  # around the value the kernel came with
+
+
+class _Entry(NamedTuple):
+    raw: Tensor
+    constraint: Any  # None: the parameter is used as it is
+    centre: float | Vector = 0.0
+    spread: float = OTHER_SPREAD
+
+    @property
+    def logarithmic(self) -> bool:
+        c = self.constraint
+        return c is not None and float(c.lower_bound.max()) >= 0 and math.isinf(float(c.upper_bound.min()))
+
+
+class KernelParameters:
+    """Positive parameters by their logarithm, others as gpytorch keeps them, one after the other in a vector.
+
+    A parameter with a lower bound ℓ ≥ 0 is there as log(value − ℓ), so that no point of the search lies outside; with
+    two bounds it stays as gpytorch keeps it. A parameter that needs no gradient is not free. Priors that gpytorch holds
+    for the kernel play no part.
+    """
+
+    def __init__(self, kernel: Kernel, n_features: int) -> None:
+        seen = _mapped_features(kernel, n_features)
+        self._entries = [
+            _entry(name, raw, constraint, kernel, seen)
+            for name, raw, constraint in kernel.named_parameters_and_constraints()
+            if raw.requires_grad
+        ]
+        sizes = [entry.raw.numel() for entry in self._entries]
+        self._cuts = np.cumsum(sizes)[:-1]
+        self.centre = _joined([np.broadcast_to(e.centre, n) for e, n in zip(self._entries, sizes, strict=True)])
+        self.spread = _joined([np.full(n, e.spread) for e, n in zip(self._entries, sizes, strict=True)])
+
+    def get(self) -> Vector:
+        """The current values."""
+        return _joined([_above(entry).log() if entry.logarithmic else entry.raw for entry in self._entries])
+
+    def set(self, vector: Vector) -> None:
+        """Put values into the kernel."""
+        with torch.no_grad():
+            for entry, values in zip(self._entries, np.split(vector, self._cuts), strict=True):
+                new = torch.as_tensor(values, dtype=entry.raw.dtype, device=entry.raw.device).reshape(entry.raw.shape)
+                c = entry.constraint
+                entry.raw.copy_(c.inverse_transform(new.exp() + c.lower_bound) if entry.logarithmic else new)
+
+    def gradient(self) -> Vector:
+        """The gradient that ``backward`` left, in the coordinates of the vector."""
+        return _joined([_chained(entry) for entry in self._entries])
+
+    def clear(self) -> None:
+        """Forget the gradient."""
+        for entry in self._entries:
+            entry.raw.grad = None
+
+
+def _mapped_features(kernel: Kernel, n_features: int) -> int:
+    """How many features the kernel's lengthscales see."""
+    if not isinstance(kernel, MappedKernel):
+        return n_features
+    like = next(kernel.parameters())
+    with torch.no_grad():
+        return int(kernel.feature_map(torch.zeros(2, n_features, dtype=like.dtype, device=like.device)).shape[1])
+
+
+def _entry(name: str, raw: Tensor, constraint: Any, kernel: Kernel, n_features: int) -> _Entry:
+    entry = _Entry(raw, constraint)
+    if not entry.logarithmic:
+        return entry._replace(centre=raw.detach().cpu().numpy().ravel().copy())
+    owner = kernel.get_submodule(".".join(name.split(".")[:-1]))
+    seen = n_features if owner.active_dims is None else len(owner.active_dims)
+    if name.endswith("raw_lengthscale"):
+        return entry._replace(centre=_log_above(entry, math.sqrt(seen)), spread=LENGTHSCALE_SPREAD)
+    if name.endswith("raw_outputscale"):
+        return entry._replace(centre=_log_above(entry, VARIANCE_CENTRE), spread=VARIANCE_SPREAD)
+    if name.endswith("raw_variance"):  # of a linear kernel, where x·x' grows with the number of features
+        return entry._replace(centre=_log_above(entry, VARIANCE_CENTRE / seen), spread=VARIANCE_SPREAD)
+    return entry._replace(centre=_above(entry).log().detach().cpu().double().numpy().ravel())
+
+
+def _log_above(entry: _Entry, value: float) -> Vector:
+    """log(value − ℓ), or what the kernel came with where its bound ℓ forbids the value."""
+    room = value - entry.constraint.lower_bound.detach().cpu().double()
+    start = _above(entry).detach().cpu().double()
+    return torch.where(room > 0, room, start).log().expand_as(start).numpy().ravel()
+
+
+def _above(entry: _Entry) -> Tensor:
+    """value − ℓ."""
+    above: Tensor = entry.constraint.transform(entry.raw) - entry.constraint.lower_bound
+    return above
+
+
+def _chained(entry: _Entry) -> Tensor:
+    """dE/d log(value − ℓ) = dE/d raw · (value − ℓ) / (d value / d raw)."""
+    gradient = torch.zeros_like(entry.raw) if entry.raw.grad is None else entry.raw.grad
+    if not entry.logarithmic:
+        return gradient
+    with torch.enable_grad():
+        raw = entry.raw.detach().requires_grad_()
+        above = _above(entry._replace(raw=raw))
+        (slope,) = torch.autograd.grad(above.sum(), raw)
+    chained: Tensor = gradient * above.detach() / slope
+    return chained
+
+
+def _joined(parts: list[Any]) -> Vector:
+    arrays = [p.detach().cpu().double().numpy().ravel() if isinstance(p, Tensor) else np.ravel(p) for p in parts]
+    return np.concatenate(arrays).astype(np.float64) if arrays else np.zeros(0)

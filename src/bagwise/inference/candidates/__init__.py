@@ -1,0 +1,1 @@
+"""Posteriors of one latent function per class, from candidate sets."""

@@ -1,0 +1,1 @@
+"""The kernel chosen by a log evidence: one search, and one judge for every kind of inference."""

@@ -1,0 +1,187 @@
+"""A Laplace evidence for bags whose counts are pinned down, by the first two moments of the count (theory section 4.2).
+
+Messages to single instances cannot carry what "exactly k of n" says, and expectation propagation does not settle on
+large bags under such evidence. But a count is a sum of many coins, so its law given f is close to normal, and the
+evidence is close to an observation of it: with k̄ and σ² the mean and variance of k under the potential,
+
+    ℓ_b = log N(k̄_b; Σ p_i, Σ p_i q_i + σ_b²),   p_i = cdf(φ̃_iᵀv)                                            (4.5)
+
+A bag with a label adds the exact log of its probability π_b instead. With the Fisher information of all bags
+
+    A = I + Σ_b j_b j_bᵀ / V_b                                                                               (4.6)
+        j_b = Φ̃_bᵀ pdf(Φ̃_b v), V_b = Σ pq + σ² (counts);   j_b = ∇π_b, V_b = π_b(1 − π_b) (labels)
+    log Z ≈ Σ_b ℓ_b(v̂) − ½ |v̂|² − ½ log det A(v̂),   v̂ the mode                                             (4.7)
+
+This evidence serves to choose a kernel, where only its shape matters; the posterior is found by other means.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from bagwise.bag_models.counts import ChunkEvidence, Tabled
+from bagwise.exceptions import NumericalError
+from bagwise.gp.features import Design
+from bagwise.numerics.linalg import Factor, cholesky, logdet, solve_factor
+from bagwise.numerics.segments import Segments
+from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
+
+_SCORINGS, _HALVINGS = 60, 20
+_SETTLED = 1e-8  # expected gain, in nats, of another scoring step
+
+
+class MomentEvidence:
+    """(4.7) as a differentiable function of the features; remembers the mode from one kernel to the next."""
+
+    def __init__(self, evidence: ChunkEvidence, segments: Segments) -> None:
+        self._labels, self._segments = evidence.labels[:, 0], segments
+        self._counts = None if evidence.tabled[0] is None else _Counts(evidence.tabled[0])
+        self._mode: Tensor | None = None
+
+    def __call__(self, design: Design) -> Tensor:
+        """log Z at the mode, and the derivative of the mode with it: v̂ + (−Hess)⁻¹ slope moves as the mode does."""
+        rows = design.phi / torch.sqrt(1.0 + design.kappa)[:, None]
+        with torch.no_grad():
+            mode = self._settled(rows.detach())
+        still = rows.detach()
+        curvature = -_hessian(lambda v: self._value(still, v), mode)
+        fixed = mode.requires_grad_()
+        (slope,) = torch.autograd.grad(self._value(rows, fixed), fixed, create_graph=True)
+        change, failed = torch.linalg.solve_ex(curvature, slope)
+        if int(failed):
+            raise NumericalError("the mode of the moment evidence is not isolated at this kernel.")
+        moving = mode.detach() + change
+        return self._finite(self._value(rows, moving) - 0.5 * logdet(self._metric(rows, moving).lower))
+
+    def _settled(self, rows: Tensor) -> Tensor:
+        """The mode, by Fisher scoring with halved steps."""
+        v = rows.new_zeros(rows.shape[1]) if self._mode is None else self._mode
+        for _ in range(_SCORINGS):
+            with torch.enable_grad():
+                here = v.detach().requires_grad_()
+                value = self._finite(self._value(rows, here))
+                (slope,) = torch.autograd.grad(value, here)
+            step = _solved(self._metric(rows, v).lower, slope)
+            v, gain = self._stepped(rows, v, step, float(value), float(slope @ step))
+            if gain < _SETTLED:
+                break
+        self._mode = v
+        return v.clone()
+
+    def _stepped(self, rows: Tensor, v: Tensor, step: Tensor, value: float, promise: float) -> tuple[Tensor, float]:
+        length = 1.0
+        for _ in range(_HALVINGS):
+            new = v + length * step
+            if float(self._value(rows, new)) >= value + 1e-4 * length * promise:
+                return new, promise
+            length *= 0.5
+        return v, 0.0
+
+    def _value(self, rows: Tensor, v: Tensor) -> Tensor:
+        """Σ ℓ_b − ½ |v|²."""
+        z = rows @ v
+        total = self._label_logs(z).sum() - 0.5 * v @ v
+        return total if self._counts is None else total + self._counts.logs(z).sum()
+
+    @staticmethod
+    def _finite(value: Tensor) -> Tensor:
+        if not bool(torch.isfinite(value)):
+            raise NumericalError("the moment evidence is not finite at this kernel.")
+        return value
+
+    def _metric(self, rows: Tensor, v: Tensor) -> Factor:
+        """The factor of A, (4.6)."""
+        z = rows @ v
+        directions = [self._label_directions(rows, z)]
+        if self._counts is not None:
+            directions += self._counts.directions(rows, z)
+        stacked = torch.cat(directions)
+        eye = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
+        return cholesky(eye + stacked.T @ stacked, what="precision", attempts=1)
+
+    def _label_logs(self, z: Tensor) -> Tensor:
+        all_negative, some_positive = _label_logs(z, self._segments)
+        log_p = torch.where(self._labels == 1, some_positive, all_negative)
+        return log_p.masked_fill(torch.isnan(self._labels), 0.0)
+
+    def _label_directions(self, rows: Tensor, z: Tensor) -> Tensor:
+        return _bernoulli_directions(rows, z, self._segments)[~torch.isnan(self._labels)]
+
+
+class _Counts:
+    """The bags that speak through tables: moments of their potentials, and known instances as coins of their own."""
+
+    def __init__(self, part: Tabled) -> None:
+        self._rows, self._known = part.rows, part.known
+        sizes = part.potentials.sizes
+        self._segments = Segments(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+        self._mean, self._variance = _moments(part)
+        self._speaks = torch.isfinite(self._mean)
+        self._fixed = ~torch.isnan(part.known)
+
+    def logs(self, z: Tensor) -> Tensor:
+        """ℓ of every bag with a varying potential, and log p of every known instance."""
+        own = z[self._rows]
+        expected, variance = self._law(own)
+        residual = torch.where(self._speaks, self._mean, expected) - expected
+        counts = -0.5 * (LOG_2PI + torch.log(variance) + residual.square() / variance)
+        coins = log_ndtr(torch.where(self._known == 1, own, -own))
+        return torch.cat([counts[self._speaks], coins[self._fixed]])
+
+    def directions(self, rows: Tensor, z: Tensor) -> list[Tensor]:
+        """j_b / √V_b of the bags and of the known instances."""
+        own, features = z[self._rows], rows[self._rows]
+        density = torch.exp(log_pdf(own))
+        _, variance = self._law(own)
+        free = density.masked_fill(self._fixed, 0.0)
+        counts = self._segments.sum(free[:, None] * features) / torch.sqrt(variance)[:, None]
+        spread = torch.exp(0.5 * (log_ndtr(own) + log_ndtr(-own)))
+        coins = (density / spread)[:, None] * features
+        return [counts[self._speaks], coins[self._fixed]]
+
+    def _law(self, own: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the observed count: Σ p and Σ pq + σ², known instances counted as they are."""
+        p = torch.where(self._fixed, torch.nan_to_num(self._known), torch.special.ndtr(own))
+        spread = self._segments.sum(p * (1.0 - p))
+        return self._segments.sum(p), spread + self._variance + _LEAST_VARIANCE
+
+
+_LEAST_VARIANCE = 1.0 / 12.0  # of a whole number taken for a continuous one
+
+
+def _hessian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """All second derivatives, one batched backward pass."""
+    point = at.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(function(point), point, create_graph=True)
+    (rows,) = torch.autograd.grad(
+        slope, point, torch.eye(len(at), dtype=at.dtype, device=at.device), is_grads_batched=True
+    )
+    return rows
+
+
+def _moments(part: Tabled) -> tuple[Tensor, Tensor]:
+    """Mean and variance of k under the normalised potential; NaN and 0 where it is constant and says nothing."""
+    sizes, log_psi = part.potentials.sizes, part.potentials.log_psi
+    cells = Segments(torch.cat([sizes.new_zeros(1), (sizes + 1).cumsum(0)]))
+    k = torch.arange(len(log_psi), device=log_psi.device) - cells.spread(cells.offsets[:-1])
+    weight = torch.exp(log_psi - cells.spread(cells.logsumexp(log_psi)))
+    mean = cells.sum(weight * k)
+    variance = cells.sum(weight * (k - cells.spread(mean)).square())
+    silent = cells.max(log_psi) == -cells.max(-log_psi)
+    return mean.masked_fill(silent, torch.nan), variance.masked_fill(silent, 0.0)
+
+
+def _label_logs(z: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
+    return segments.sum(log_ndtr(-z)), log_at_least_one(segments.logsumexp(log_minus_log_ndtr(z)))
+
+
+def _bernoulli_directions(rows: Tensor, z: Tensor, segments: Segments) -> Tensor:
+    """∇π / √(π(1 − π)) of "at least one": ∇π = e^S Σ h(−z_i) φ̃_i, so the factor in front is exp((S − log π)/2)."""
+    all_negative, some_positive = _label_logs(z, segments)
+    pull = torch.exp(log_pdf(z) - log_ndtr(-z))
+    return torch.exp(0.5 * (all_negative - some_positive))[:, None] * segments.sum(pull[:, None] * rows)
+
+
+def _solved(lower: Tensor, b: Tensor) -> Tensor:
+    return solve_factor(lower, b[:, None])[:, 0]

@@ -1,0 +1,123 @@
+"""Posteriors of v by Laplace's approximation, one label column at a time (theory sections 6.1 and 6.2)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bagwise.bag_models.soft_max import BagLosses, Pooling, SoftMaxLoss, WitnessLoss
+from bagwise.bags import Bags
+from bagwise.gp.features import Features
+from bagwise.gp.posterior import GaussianPosterior
+from bagwise.inference.laplace.annealing import Annealed, Schedule, anneal
+from bagwise.inference.laplace.mode import Limits, find_mode, log_evidence, precision, projected_factor
+from bagwise.inference.laplace.pooled_rows import PooledRows
+from bagwise.inference.loop import Trace
+from bagwise.numerics.linalg import cholesky
+from bagwise.numerics.links import Link
+from bagwise.numerics.segments import Segments
+
+_ROOT_JITTER = 1e-12
+
+
+class ColumnFit(NamedTuple):
+    """The posterior of one label column, and the weights of the instances within their bags."""
+
+    mean: Tensor  # (R,)
+    factor: Tensor  # (R, R)
+    log_evidence: Tensor
+    weights: Tensor  # (N,)
+    trace: Trace
+
+
+class Starts(NamedTuple):
+    """Where to start the search for a soft-max mode: zero, the witness solution, draws of the prior."""
+
+    total: int  # of all of them
+    rows: PooledRows
+    schedule: Schedule
+    random: np.random.RandomState
+
+
+class _Rows(NamedTuple):
+    phi: Tensor  # (N, R), in double precision
+    segments: Segments
+
+    def pooled(self, weights: Tensor) -> Tensor:
+        """T = P Φ."""
+        return self.segments.sum(weights[:, None] * self.phi)
+
+
+@torch.no_grad()
+def fit_soft_max(
+    features: Features,
+    bags: Bags,
+    columns: Sequence[BagLosses],
+    pooling: Pooling,
+    starts: Starts,
+    limits: Limits,
+) -> list[ColumnFit]:
+    """The lowest mode of (6.1) that was reached, and the Gaussian around it."""
+    rows = _rows(features, bags)
+    return [_soft_max_column(rows, losses, pooling, _chosen(starts, rows, losses), limits) for losses in columns]
+
+
+@torch.no_grad()
+def fit_witness(
+    features: Features, bags: Bags, columns: Sequence[BagLosses], annealed: Sequence[Annealed]
+) -> list[ColumnFit]:
+    """Ordinary classification of the bags, each the weighted mean of its instances (6.4)."""
+    rows = _rows(features, bags)
+    fits = []
+    for losses, (weights, trace) in zip(columns, annealed, strict=True):
+        fits.append(ColumnFit(*_bag_posterior(rows.pooled(weights), losses), weights, trace))
+    return fits
+
+
+def joint_posterior(fits: Sequence[ColumnFit], link: Link) -> GaussianPosterior:
+    """All columns side by side."""
+    means, factors = (torch.stack([getattr(fit, name) for fit in fits]) for name in ("mean", "factor"))
+    return GaussianPosterior(means.T, factors, torch.arange(len(fits), device=means.device), link)
+
+
+def _rows(features: Features, bags: Bags) -> _Rows:
+    phi = torch.cat([design.phi.double() for _, design in features.designs(bags)])
+    return _Rows(phi, Segments(torch.from_numpy(bags.offsets.copy()).to(features.device)))
+
+
+def _soft_max_column(
+    rows: _Rows, losses: BagLosses, pooling: Pooling, starts: list[Tensor], limits: Limits
+) -> ColumnFit:
+    loss = SoftMaxLoss(losses, rows.segments, pooling)
+    mode = find_mode(loss, rows.phi, starts, limits)
+    F = rows.phi @ mode.v
+    factor = projected_factor(precision(loss, rows.phi, F))
+    evidence = log_evidence(loss, rows.phi, mode.v)
+    return ColumnFit(mode.v, factor, evidence, pooling.weights(F, rows.segments), mode.trace)
+
+
+def _chosen(starts: Starts, rows: _Rows, losses: BagLosses) -> list[Tensor]:
+    zero = torch.zeros_like(rows.phi[0])
+    if starts.total == 1:
+        return [zero]
+    weights = anneal(starts.rows, losses, starts.schedule).weights
+    drawn = [starts.random.standard_normal(len(zero)) for _ in range(starts.total - 2)]
+    return [zero, _bag_posterior(rows.pooled(weights), losses)[0], *torch.as_tensor(np.array(drawn)).to(zero)]
+
+
+def _bag_posterior(T: Tensor, losses: BagLosses) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and factor of v for bag scores a = T v, and the log evidence (6.5).
+
+    The mode is found in as many dimensions as there are bags or columns of T, whichever is less: a = L w with
+    L Lᵀ = T Tᵀ has the same law, and v̂ = Tᵀ α with α = −ℓ'(â) either way.
+    """
+    loss = WitnessLoss(losses)
+    rows = T if T.shape[1] <= T.shape[0] else cholesky(T @ T.T, _ROOT_JITTER, "kernel matrix of the bags").lower
+    mode = find_mode(loss, rows, [torch.zeros_like(rows[0])])
+    if mode.trace.interrupted:
+        raise KeyboardInterrupt
+    a = rows @ mode.v
+    factor = projected_factor(precision(loss, T, a))
+    return -(T.T @ loss.slope(a)), factor, log_evidence(loss, rows, mode.v)

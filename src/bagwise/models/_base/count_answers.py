@@ -1,0 +1,47 @@
+"""What estimators share that learn from statements about counts: they answer questions about counts, too."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.bags import Bags, as_bags
+from bagwise.evidence.reading import holds_positive, read_statement
+from bagwise.models._base.estimator import BagClassifier
+from bagwise.predict import counts as predict_counts
+
+KINDS = ("label", "fraction", "count")  # what ``evidence`` may be
+
+
+class CountAnswers(BagClassifier):
+    """A ``BagClassifier`` whose ``evidence`` says what ``y`` holds, and with answers about numbers of positives."""
+
+    evidence: str
+
+    def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over bags (with several labels: over all bags and labels), of "it holds at least one positive".
+
+        Fractions, ranges of counts and ``Evidence`` are read as that label: 1 for a fraction above 0 or a lowest count
+        of 1 or more, 0 for a fraction of 0 or a highest count of 0. Where ``y`` says neither (any other range, or
+        nothing) the bag does not count.
+        """
+        given = as_bags(bags)
+        statement = read_statement(y, given, isinstance(bags, Bags), self.evidence, 1.0)
+        if statement is None:
+            return super().score(bags, y, sample_weight)
+        holds = holds_positive(statement)
+        truth = np.full(len(holds), None)
+        truth[~np.isnan(holds)] = np.ravel(self.classes_)[:2][holds[~np.isnan(holds)].astype(int)]
+        return super().score(given, truth, sample_weight)
+
+    def predict_count_proba(self, bags: Any, lo: Any, hi: Any = None) -> NDArray[np.float64]:
+        """P(lo ≤ number of positives ≤ hi) of every bag: (B,), or (B, K). Limits are numbers or one per bag."""
+        checked = self._check_bags(bags)
+        found = predict_counts.count_probability(self.features_, self.posterior_, checked, lo, hi, self.seed_)
+        return found if self._several() else found[:, 0]
+
+    def predict_fraction(self, bags: Any, level: float = 0.9) -> predict_counts.FractionSummary:
+        """Expected fraction of positives of every bag, and an interval that holds the true one this surely."""
+        checked = self._check_bags(bags)
+        found = predict_counts.fraction_summary(self.features_, self.posterior_, checked, level, self.seed_)
+        return found if self._several() else type(found)(*(part[:, 0] for part in found))

@@ -1,0 +1,260 @@
+"""What every estimator shares: input in, features, answers out, saving."""
+
+from importlib.metadata import version
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise import _validation as check
+from bagwise._files import PathLike
+from bagwise.bags import Bags, as_bags
+from bagwise.evidence.labels import Labels, label_array, read_labels
+from bagwise.exceptions import BagDataError
+from bagwise.gp.features import Design, Features, make_features
+from bagwise.inference.loop import Trace
+from bagwise.models._base.state import pack, unpack
+from bagwise.persistence import write_model
+from bagwise.predict import bags as predict
+from bagwise.predict.draws import log_none_positive
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+class ModelCard(NamedTuple):
+    """How a model presents itself to the command line, the docs and the contract checks."""
+
+    name: str  # on the command line and in model files
+    evidence: tuple[str, ...]  # what a bag may say
+    source: str  # where it comes from
+
+
+class BagEstimator(ClassifierMixin, BaseEstimator):
+    """Bags in, features, files: what every estimator shares, whatever its answers are."""
+
+    card: ClassVar[ModelCard]
+    own_attributes: ClassVar[tuple[str, ...]] = ()  # further fitted attributes (plain JSON values) to save
+    traces: ClassVar[tuple[str, ...]] = ("trace_",)  # fitted attributes that are a Trace, or None
+
+    features_: Features
+    posterior_: Any  # GaussianPosterior, or SamplePosterior where chains were run
+    trace_: Trace
+    log_evidence_: Any
+    seed_: int
+    classes_: NDArray[Any]
+    label_names_: tuple[str, ...] | None
+    columns_: dict[str, Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of iterations made."""
+        return len(self.trace_)
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the iteration met its tolerance."""
+        return self.trace_.converged
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: PathLike) -> None:
+        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all."""
+        check_is_fitted(self, "posterior_")
+        description, tensors = pack(self)
+        description |= {"model": self.card.name, "version": version("bagwise")}
+        write_model(path, description, tensors)
+
+    @classmethod
+    def restore(cls, description: dict[str, Any], tensors: dict[str, torch.Tensor], device: torch.device) -> Self:
+        """The estimator that ``save`` described."""
+        model: Self = unpack(cls, description, tensors, device)
+        return model
+
+    # ------------------------------------------------------------ fitting
+
+    def _remember(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
+        self.label_names_ = names
+        self.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
+        self.columns_ = {}
+
+    def _make_features(
+        self, bags: Bags, kernel: Any = None, *, inducing: Any = None, n_inducing: int | None = None
+    ) -> Features:
+        random = check.random_stream(self.random_state)
+        features = make_features(
+            bags,
+            kernel=self.kernel if kernel is None else kernel,
+            lengthscale=self.lengthscale if kernel is None or kernel is self.kernel else None,
+            bias=self.bias,
+            n_inducing=self.n_inducing if n_inducing is None else n_inducing,
+            inducing=self.inducing if inducing is None else inducing,
+            standardize=self.standardize,
+            jitter=self.jitter,
+            device=check_device(self.device),
+            dtype=check_dtype(self.dtype),
+            random=random,
+        )
+        self.seed_ = int(random.randint(2**31 - 1))
+        return features
+
+    def _finish(self, features: Features, posterior: Any, trace: Trace, log_evidence: torch.Tensor | None) -> None:
+        self.features_, self.posterior_, self.trace_ = features, posterior, trace
+        values = None if log_evidence is None else log_evidence.cpu().numpy()
+        self.log_evidence_ = values if values is None or self._several() else float(values[0])
+        if trace.interrupted:
+            raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
+
+    # ------------------------------------------------------------ helpers
+
+    def _n_functions(self) -> int:
+        """How many latent functions the posterior is about: one for every label column."""
+        return len(self.label_names_ or ("",))
+
+    def _has_sound_classes(self) -> bool:
+        """Whether ``classes_`` can be what this model was fitted with; asked of a model file."""
+        return bool(np.shape(np.atleast_2d(self.classes_))[1] == 2)
+
+    def _several(self) -> bool:
+        return self.label_names_ is not None
+
+    def _check_bags(self, X: Any, *, reset: bool = False) -> Bags:
+        if not reset:
+            check_is_fitted(self, "posterior_")
+        bags = as_bags(X)
+        check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
+        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
+        return bags
+
+
+class BagClassifier(BagEstimator):
+    """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    # ------------------------------------------------------------ answers
+
+    def predict_proba(self, bags: Any) -> NDArray[np.float64]:
+        """P(the bag holds at least one positive): (B, 2) in the order of ``classes_``, or (B, K) for K labels."""
+        checked = self._check_bags(bags)
+        return self._columns(predict.bag_probability(self.features_, self.posterior_, checked, self.seed_))
+
+    def predict(self, bags: Any) -> NDArray[Any]:
+        """The more probable class of every bag: (B,), or (B, K) of 0/1 for K labels."""
+        return self._decide(self.predict_proba(bags))
+
+    def predict_instance_proba(self, bags: Any) -> NDArray[np.float64]:
+        """P(the instance is positive), in the order of ``bags.X``: (N, 2), or (N, K) for K labels."""
+        checked = self._check_bags(bags)
+        return self._columns(predict.instance_probability(self.features_, self.posterior_, checked))
+
+    def predict_instances(self, bags: Any) -> NDArray[Any]:
+        """The more probable class of every instance, in the order of ``bags.X``."""
+        return self._decide(self.predict_instance_proba(bags))
+
+    def predict_latent(self, bags: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance of the latent f of every instance: (N,) each, or (N, K)."""
+        checked = self._check_bags(bags)
+        mean, variance = predict.latent_moments(self.features_, self.posterior_, checked)
+        return (mean, variance) if self._several() else (mean[:, 0], variance[:, 0])
+
+    def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over bags (with several labels: over all bags and labels); bags without a label do not count."""
+        given = as_bags(bags)
+        predicted = self.predict(given).reshape(len(given), -1)
+        truth = self._known_truth(label_array(y, given, keyed=isinstance(bags, Bags)), predicted.shape)
+        seen = ~pd.isna(truth)
+        weights = np.broadcast_to(bag_weights(sample_weight, len(given))[:, None], seen.shape)
+        return float(np.average((truth == predicted)[seen], weights=weights[seen]))
+
+    @property
+    def mean_(self) -> Any:
+        """Posterior mean of the constant (the bias column), 0 without one; one value per label."""
+        bias = self.features_.bias
+        means = bias * self.posterior_.mean[-1].cpu().numpy() if bias > 0 else np.zeros(self.posterior_.mean.shape[1])
+        return means if self._several() else float(means[0])
+
+    # ------------------------------------------------------------ fitting
+
+    def _read(self, bags: Any, y: Any) -> tuple[Bags, Labels]:
+        """Check and remember the shape of the training input."""
+        checked = self._check_bags(bags, reset=True)
+        labels = read_labels(
+            y, checked, keyed=isinstance(bags, Bags), may_be_empty=isinstance(bags, Bags | list | tuple)
+        )
+        self._remember(labels.classes, labels.names)
+        return checked, labels
+
+    # ------------------------------------------------------------ helpers
+
+    def _log_negative(self, design: Design, draws: torch.Tensor) -> list[torch.Tensor]:
+        """log P(the bag is negative | v) for every draw of v (K, R, S): one (b, S) per label column."""
+        return [log_none_positive(design, weights, self.posterior_.link) for weights in draws]
+
+    def _known_truth(self, y: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        """Labels to compare predictions with: as many columns as in fit, no class that fit did not know."""
+        truth = y.reshape(len(y), -1)
+        if truth.shape != shape:
+            raise BagDataError(f"y has {truth.shape[1]} label columns; the model was fitted with {shape[1]}.")
+        seen, classes = truth[~pd.isna(truth)], np.ravel(self.classes_)[:2]
+        if len(seen) == 0:
+            raise BagDataError("every label of y is missing: there is nothing to compare the predictions with.")
+        strange = set(seen.tolist()) - set(classes.tolist())
+        if strange:
+            known = check.shorten(classes)
+            raise BagDataError(f"y holds {check.shorten(strange)}; the model was fitted with the classes {known}.")
+        return truth
+
+    def _columns(self, positive: NDArray[np.float64]) -> NDArray[np.float64]:
+        return positive if self._several() else np.column_stack([1.0 - positive, positive])
+
+    def _decide(self, probability: NDArray[np.float64]) -> NDArray[Any]:
+        if self._several():
+            return (probability > 0.5).astype(int)
+        classes: NDArray[Any] = self.classes_[(probability[:, 1] > 0.5).astype(int)]
+        return classes
+
+
+def bag_weights(sample_weight: Any, n_bags: int) -> NDArray[np.float64]:
+    """One weight per bag, 1 where none are given."""
+    weights = np.ones(n_bags) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if weights.shape != (n_bags,):
+        raise BagDataError(f"sample_weight: expected one weight per bag ({n_bags}), got shape {weights.shape}.")
+    return weights
+
+
+def check_iterations(max_iter: Any, tol: Any) -> None:
+    """max_iter is None (until converged) or a whole number; tol is a non-negative number."""
+    if max_iter is not None:
+        check.check_count("max_iter", max_iter)
+    check.check_positive("tol", tol, zero=True)
+
+
+def check_dtype(name: Any) -> torch.dtype:
+    """A floating point type by its name."""
+    return DTYPES[check.check_option("dtype", name, tuple(DTYPES))]
+
+
+def check_device(name: Any) -> torch.device:
+    """A device that this machine has."""
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise BagDataError(f"device={name!r}: expected 'cpu' or 'cuda' ({error}).") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise BagDataError(f"device={name!r}: this machine has no usable CUDA device; use device='cpu'.")
+    if device.type not in ("cpu", "cuda"):
+        raise BagDataError(f"device={name!r}: expected 'cpu' or 'cuda'.")
+    return device

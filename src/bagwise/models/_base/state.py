@@ -1,0 +1,318 @@
+"""A fitted estimator as a JSON description and plain tensors, and back."""
+
+import inspect
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bagwise.exceptions import ModelFileError
+from bagwise.gp import kernels
+from bagwise.gp.feature_maps import describe_feature_map, rebuild_feature_map
+from bagwise.gp.features import Features
+from bagwise.gp.posterior import GaussianPosterior, Posterior, SamplePosterior, SparseSamplePosterior
+from bagwise.inference.candidates.exact import ExactPosterior
+from bagwise.inference.chains.diagnostics import Chains
+from bagwise.inference.loop import Trace
+from bagwise.numerics.linalg import DEFAULT_JITTER
+from bagwise.numerics.links import LINKS, PROBIT
+
+Tensors = dict[str, Tensor]
+
+_NOT_SAVED = ("callback", "device", "checkpoint")  # belong to the session that fitted the model
+_POSTERIORS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
+    "gaussian": (GaussianPosterior, ("mean", "factors", "factor_of")),
+    "samples": (SamplePosterior, ("weights", "means", "factors", "factor_of")),
+    "sparse samples": (SparseSamplePosterior, ("columns", "values", "mean")),
+    "exact": (ExactPosterior, ExactPosterior.NAMES),
+}
+_WHOLE_NUMBERS = ("factor_of", "columns")  # of a posterior; everything else is in double precision …
+_ROWS = ("inputs",)  # … but rows that it remembers, which are of the type of the features
+
+
+def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
+    """Everything that makes the fitted model: settings, features, posterior, trace."""
+    tensors: Tensors = {}
+    description = {
+        "parameters": {
+            name: _pack_setting(f"parameter.{name}", value, tensors)
+            for name, value in model.get_params(deep=False).items()
+            if name not in _NOT_SAVED
+        },
+        "features": _pack_features(model.features_, tensors),
+        "traces": {name: _pack_trace(name, getattr(model, name), tensors) for name in model.traces},
+        "fitted": _pack_fitted(model),
+        "posterior": _pack_posterior(model.posterior_, tensors),
+        "link": model.posterior_.link.name,
+        "chains": _pack_chains(getattr(model, "chains_", None), tensors),
+    }
+    return description, tensors
+
+
+def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torch.device) -> Any:
+    """The estimator that ``pack`` took apart."""
+    try:
+        accepted = inspect.signature(cls).parameters
+        settings = {
+            name: _unpack_setting(f"parameter.{name}", value, tensors)
+            for name, value in description["parameters"].items()
+        }
+        unknown = set(settings) - set(accepted)
+        if unknown:
+            raise ModelFileError(f"the file names settings that {cls.__name__} does not have: {sorted(unknown)}.")
+        model = cls(**settings | {"device": str(device)})
+        model.features_ = _unpack_features(description["features"], tensors).to(device)
+        model.posterior_ = _unpack_posterior(description, tensors).to(device)
+        for name in cls.traces:
+            setattr(model, name, _unpack_trace(name, description["traces"][name], tensors))
+        _unpack_fitted(model, description["fitted"])
+        _unpack_chains(model, description.get("chains"), tensors)
+        _check_shapes(model)
+        _check_values(model)
+    except ModelFileError:
+        raise
+    except Exception as error:  # a damaged description can go wrong in any way
+        raise ModelFileError(f"the model file is incomplete or damaged ({error!r}).") from error
+    return model
+
+
+# ---------------------------------------------------------------- settings
+
+
+def _pack_setting(name: str, value: Any, tensors: Tensors) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else {"float": str(float(value))}
+    if isinstance(value, np.random.RandomState):
+        return None  # a stream of random numbers has no state worth keeping; the model's own seed is saved
+    if isinstance(value, kernels.Kernel):
+        tensors.update({f"{name}.{key}": part for key, part in kernels.parameters(value).items()})
+        return {"kernel": kernels.describe(value)}
+    if isinstance(value, torch.nn.Module):
+        tensors.update({f"{name}.{key}": part.detach() for key, part in value.state_dict().items()})
+        return {"feature_map": describe_feature_map(value)}
+    tensors[name] = _as_tensor(name, value)
+    return {"tensor": name}
+
+
+def _as_tensor(name: str, value: Any) -> Tensor:
+    """A setting that is an array (of any kind that ``fit`` takes)."""
+    if hasattr(value, "toarray"):
+        value = value.toarray()
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    try:
+        return torch.tensor(np.asarray(value))
+    except TypeError as error:
+        raise ModelFileError(f"the setting {name.removeprefix('parameter.')} cannot be saved ({error}).") from error
+
+
+def _unpack_setting(name: str, value: Any, tensors: Tensors) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float(value["float"])
+    if "kernel" in value:
+        parts = _below(name, tensors)
+        return kernels.rebuild(value["kernel"], parts, next(iter(parts.values())).dtype)
+    if "feature_map" in value:
+        module = rebuild_feature_map(value["feature_map"])
+        module.load_state_dict(_below(name, tensors), assign=True)
+        return module
+    return tensors[value["tensor"]].numpy()
+
+
+def _below(prefix: str, tensors: Tensors) -> Tensors:
+    return {key.removeprefix(f"{prefix}."): part for key, part in tensors.items() if key.startswith(f"{prefix}.")}
+
+
+# ---------------------------------------------------------------- posterior, chains
+
+
+def _pack_posterior(posterior: Any, tensors: Tensors) -> str:
+    kind = _kind(posterior)
+    tensors.update({f"posterior.{name}": getattr(posterior, name) for name in _POSTERIORS[kind][1]})
+    return kind
+
+
+def _kind(posterior: Any) -> str:
+    return next(name for name, (cls, _) in _POSTERIORS.items() if isinstance(posterior, cls))
+
+
+def _unpack_posterior(description: dict[str, Any], tensors: Tensors) -> Any:
+    cls, names = _POSTERIORS[description.get("posterior", "gaussian")]
+    posterior = cls(**{name: tensors[f"posterior.{name}"] for name in names})
+    link = LINKS[description.get("link", PROBIT.name)]
+    return posterior if posterior.link is link else replace(posterior, link=link)
+
+
+def _pack_chains(chains: Chains | None, tensors: Tensors) -> dict[str, Any] | None:
+    if chains is None:
+        return None
+    tensors["chains"] = torch.from_numpy(chains.values)
+    return {"names": list(chains.names), "labels": None if chains.labels is None else list(chains.labels)}
+
+
+def _unpack_chains(model: Any, description: dict[str, Any] | None, tensors: Tensors) -> None:
+    if description is None:
+        return
+    names, labels = tuple(description["names"]), description["labels"]
+    values = tensors["chains"].numpy()
+    if values.shape[:2] != (model.posterior_.mean.shape[1], len(names)) or values.dtype != np.float64:
+        raise ModelFileError("the chains in the model file do not fit its posterior; it is damaged.")
+    model.chains_ = Chains(names, values, None if labels is None else tuple(labels))
+
+
+# ---------------------------------------------------------------- features, trace, fitted attributes
+
+
+def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
+    tensors.update({f"features.{name}": value for name, value in features.tensors().items()})
+    tensors.update({f"kernel.{key}": part for key, part in kernels.parameters(features.kernel).items()})
+    return {
+        "kernel": kernels.describe(features.kernel),
+        "whitened": features.lower is not None,
+        "bias": features.bias,
+        "jitter": features.jitter,
+        "origin": features.origin,
+    }
+
+
+def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
+    inducing = tensors["features.inducing"]
+    kernel = kernels.rebuild(description["kernel"], _below("kernel", tensors), inducing.dtype)
+    return Features(
+        kernel=kernels.check_fits(kernel, inducing.shape[1]),
+        inducing=inducing,
+        lower=tensors["features.lower"] if description.get("whitened", True) else None,
+        shift=tensors["features.shift"],
+        scale=tensors["features.scale"],
+        bias=float(description["bias"]),
+        jitter=float(description["jitter"]),
+        origin=str(description["origin"]),
+    )
+
+
+def _pack_trace(name: str, trace: Trace | None, tensors: Tensors) -> dict[str, Any] | None:
+    if trace is None:
+        return None
+    tensors[f"{name}.values"] = torch.from_numpy(trace.values)
+    tensors[f"{name}.residuals"] = torch.from_numpy(trace.residuals)
+    return {"name": trace.name, "converged": trace.converged, "interrupted": trace.interrupted}
+
+
+def _unpack_trace(name: str, description: dict[str, Any] | None, tensors: Tensors) -> Trace | None:
+    if description is None:
+        return None
+    values, residuals = (tensors[f"{name}.{part}"].numpy() for part in ("values", "residuals"))
+    return Trace(values=values, residuals=residuals, **description)
+
+
+def _pack_fitted(model: Any) -> dict[str, Any]:
+    several = model.label_names_ is not None
+    classes = model.classes_[0] if several else model.classes_
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        "classes": classes.tolist(),
+        "label_names": list(model.label_names_) if several else None,
+        "feature_names": None if names is None else list(names),
+        "n_features": model.n_features_in_,
+        "columns": model.columns_,
+        "seed": model.seed_,
+        "log_evidence": model.log_evidence_.tolist() if hasattr(model.log_evidence_, "tolist") else model.log_evidence_,
+        "own": {name: getattr(model, name) for name in model.own_attributes},
+    }
+
+
+def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
+    classes, names = np.array(fitted["classes"]), fitted["label_names"]
+    model.label_names_ = None if names is None else tuple(names)
+    model.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
+    evidence = fitted["log_evidence"]
+    model.log_evidence_ = evidence if names is None or evidence is None else np.array(evidence)
+    model.n_features_in_ = int(fitted["n_features"])
+    if fitted["feature_names"] is not None:
+        model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
+    model.columns_ = dict(fitted["columns"])
+    model.seed_ = int(fitted["seed"])
+    for name in model.own_attributes:
+        setattr(model, name, fitted["own"][name])
+
+
+def _check_shapes(model: Any) -> None:
+    """The parts of a file must fit together, or answers would be nonsense."""
+    features, posterior, names = model.features_, model.posterior_, getattr(model, "feature_names_in_", None)
+    R, K = posterior.mean.shape
+    D = model.n_features_in_
+    fits = (
+        features.n_columns == R
+        and features.inducing.shape == (features.n_inducing, D)
+        and features.shift.shape == features.scale.shape == (D,)
+        and (features.lower is None or features.lower.shape == (features.n_inducing, features.n_inducing))
+        and _posterior_fits(posterior, R, K)
+        and model._n_functions() == K
+        and (names is None or len(names) == D)
+    )
+    if not fits:
+        raise ModelFileError("the parts of the model file do not fit together; it is damaged.")
+
+
+def _posterior_fits(posterior: Posterior | ExactPosterior, R: int, K: int) -> bool:
+    if isinstance(posterior, SparseSamplePosterior):
+        columns = posterior.columns
+        return (
+            columns.shape == posterior.values.shape
+            and columns.ndim == 4
+            and len(columns) == K
+            and columns.dtype == torch.int64
+            and 0 <= int(columns.min()) <= int(columns.max()) < R
+        )
+    if isinstance(posterior, ExactPosterior) and not _exact_fits(posterior, K):
+        return False
+    return (
+        posterior.factors.shape[1:] == (R, R)
+        and posterior.factor_of.shape == (K,)
+        and (not isinstance(posterior, SamplePosterior) or posterior.weights.shape == posterior.means.shape)
+        and 0 <= int(posterior.factor_of.min()) <= int(posterior.factor_of.max()) < len(posterior.factors)
+    )
+
+
+def _exact_fits(posterior: ExactPosterior, K: int) -> bool:
+    rows, noise = posterior.inputs, posterior.noise
+    return rows.ndim == 2 and posterior.weights.shape == noise.shape == (len(rows), K) and bool((noise > 0).all())
+
+
+def _check_values(model: Any) -> None:
+    """Numbers of the right kind, all finite, factors that can be divided by, two classes."""
+    features, posterior = model.features_, model.posterior_
+    parts = {name: getattr(posterior, name) for name in _POSTERIORS[_kind(posterior)][1]}
+    own = [part for name, part in parts.items() if name not in (*_WHOLE_NUMBERS, *_ROWS)]
+    doubles = (features.shift, features.scale, posterior.mean, *own)
+    singles = [features.inducing] if features.lower is None else [features.inducing, features.lower]
+    singles += [part for name, part in parts.items() if name in _ROWS]
+    diagonals = [part.diagonal(dim1=-2, dim2=-1) for part in _factors(features, posterior)]
+    sound = (
+        features.inducing.dtype in DEFAULT_JITTER
+        and all(part.dtype == features.inducing.dtype for part in singles)
+        and all(part.dtype == torch.float64 for part in doubles)
+        and all(bool(torch.isfinite(part).all()) for part in (*singles, *doubles))
+        and bool((features.scale > 0).all())
+        and all(bool((part > 0).all()) for part in diagonals)
+        and features.bias >= 0
+        and model.seed_ >= 0
+        and model._has_sound_classes()
+    )
+    if not sound:
+        raise ModelFileError("the model file holds values that no model has; it is damaged.")
+
+
+def _factors(features: Features, posterior: Posterior) -> list[Tensor]:
+    """The triangular factors, whose diagonals must be positive."""
+    own = [] if isinstance(posterior, SparseSamplePosterior) else [posterior.factors]
+    return own if features.lower is None else [features.lower, *own]

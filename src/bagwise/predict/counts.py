@@ -1,0 +1,165 @@
+"""How many instances of a bag are positive: its predictive law, chances of ranges, fractions (theory section 1.6)."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError
+from bagwise.gp.features import Design, Features
+from bagwise.gp.posterior import Posterior
+from bagwise.numerics.counting.law import summed_count_laws
+from bagwise.numerics.links import Link
+from bagwise.predict.bags import instance_probability
+from bagwise.predict.draws import posterior_draws, scores_given
+
+_SAME_CHANCE = 1e-10  # chances closer than this count as equal, so that rounding never moves a quantile
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class FractionSummary(NamedTuple):
+    """Of the fraction of positives in every bag, each (B, K)."""
+
+    mean: Array
+    lower: Array
+    upper: Array
+
+
+def count_distribution(features: Features, posterior: Posterior, bags: Bags, seed: int) -> Array:
+    """P(k positives in the bag) for k = 0 … n_b, flat with n_b + 1 entries per bag: (Σ (n_b + 1), K).
+
+    The average over draws of v of the Poisson-binomial law given v, so the dependence of the instances through v is
+    in it. The draws are those of ``bag_probability``; a bag's law depends neither on its company nor on any order.
+    """
+    return np.concatenate([law for _, law in _laws(features, posterior, bags, seed)])
+
+
+def count_probability(features: Features, posterior: Posterior, bags: Bags, lo: Any, hi: Any, seed: int) -> Array:
+    """P(lo <= number of positives <= hi), (B, K).
+
+    ``lo`` and ``hi`` are whole numbers: one for all bags, or one per bag; ``hi=None`` sets no upper limit. One number
+    for all is a question to bags of any size, and counts that a bag cannot reach have probability 0. A number given
+    for one bag must not exceed the size of that bag.
+    """
+    lowest, highest = check_count_range(lo, hi, bags)
+    chance = []
+    for part, law in _laws(features, posterior, bags, seed):
+        sizes = bags.sizes[part]
+        bag, count = _owners_and_counts(sizes)
+        wanted = (lowest[part][bag] <= count) & (count <= highest[part][bag])
+        chance.append(np.add.reduceat(np.where(wanted[:, None], law, 0.0), _starts(sizes)))
+    return np.concatenate(chance)
+
+
+def fraction_summary(features: Features, posterior: Posterior, bags: Bags, level: float, seed: int) -> FractionSummary:
+    """Expected fraction of positives in every bag, and a central interval for the fraction that is really there.
+
+    The mean is exact: the average of the instance probabilities. The interval speaks of the realised fraction k / n_b
+    of this very bag, not of a rate behind it: with α = 1 - level it runs from the smallest count with P(k <= count) >=
+    α/2 to the smallest with P(k <= count) >= 1 - α/2. So at most α/2 lies beyond each end, and the interval covers
+    ``level`` or more; counts being whole, often more. A skewed law may have its mean outside.
+    """
+    tail = 0.5 * (1.0 - check_level(level))
+    intervals = [_central(law, bags.sizes[part], tail) for part, law in _laws(features, posterior, bags, seed)]
+    lower, upper = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
+    each = instance_probability(features, posterior, bags)
+    mean = np.add.reduceat(each, bags.offsets[:-1]) / bags.sizes[:, None]
+    return FractionSummary(mean, lower, upper)
+
+
+def check_level(level: Any) -> float:
+    """The share an interval is to cover, strictly between 0 and 1."""
+    number = float(level) if isinstance(level, float | np.floating) else np.nan
+    if not 0.0 < number < 1.0:
+        raise BagDataError(f"level={level!r}: expected a number between 0 and 1, for example 0.9.")
+    return number
+
+
+def check_count_range(lo: Any, hi: Any, bags: Bags) -> tuple[Ints, Ints]:
+    """A range of counts for every bag, from what ``count_probability`` takes."""
+    lowest, highest = _counts("lo", lo, bags), bags.sizes if hi is None else _counts("hi", hi, bags)
+    empty = np.flatnonzero(lowest > highest)
+    if hi is not None and len(empty):
+        bag = empty[0]
+        raise BagDataError(
+            f"bag {bags.ids[bag]!r}: the range from lo={lowest[bag]} to hi={highest[bag]} holds no count; "
+            "expected lo <= hi."
+        )
+    return lowest, highest
+
+
+def _counts(name: str, given: Any, bags: Bags) -> Ints:
+    values = np.asarray(given)
+    if values.dtype.kind not in "iuf" or values.shape not in ((), (len(bags),)):
+        raise BagDataError(
+            f"{name}: expected a whole number, or one per bag ({len(bags)}), got {_described(given, values)}."
+        )
+    everyone = np.broadcast_to(values, len(bags))
+    wrong = np.flatnonzero(~((everyone >= 0) & (everyone < 2**62) & (everyone == np.floor(everyone))))
+    if len(wrong):
+        where = f"{name} of bag {bags.ids[wrong[0]]!r}" if values.ndim else name
+        raise BagDataError(f"{where} is {everyone[wrong[0]]}; expected a whole number from 0 on.")
+    beyond = np.flatnonzero(everyone > bags.sizes)
+    if values.ndim and len(beyond):
+        bag = beyond[0]
+        raise BagDataError(
+            f"{name} of bag {bags.ids[bag]!r} is {everyone[bag]:g}, but the bag holds {bags.sizes[bag]} instances; "
+            "one entry per bag must not exceed the bag (a single number may)."
+        )
+    return everyone.astype(np.int64)
+
+
+def _described(given: Any, values: NDArray[Any]) -> str:
+    return repr(given) if values.ndim == 0 else f"an array of {values.dtype} of shape {values.shape}"
+
+
+# ---------------------------------------------------------------- the law, part by part
+
+
+def _laws(features: Features, posterior: Posterior, bags: Bags, seed: int) -> Iterator[tuple[slice, Array]]:
+    """Runs of bags with their laws, (Σ (n_b + 1), K) each."""
+    draws = posterior_draws(posterior, seed)
+    for part, design in features.designs(bags):
+        columns = [_mean_law(design, weights, posterior.link) for weights in draws]
+        yield part, torch.stack(columns, dim=1).cpu().numpy()
+
+
+def _mean_law(design: Design, weights: Tensor, link: Link) -> Tensor:
+    sizes = design.segments.sizes
+    total = torch.zeros((), dtype=torch.float64, device=design.phi.device)
+    for _, scores in scores_given(design, weights, link):
+        total = total + summed_count_laws(scores, sizes, link)
+    return total / weights.shape[1]
+
+
+def _starts(sizes: Ints) -> Ints:
+    """Where the law of each bag begins."""
+    starts: Ints = np.cumsum(sizes + 1) - sizes - 1
+    return starts
+
+
+def _owners_and_counts(sizes: Ints) -> tuple[Ints, Ints]:
+    """The number of the bag and the count k that each entry of the laws stands for."""
+    bag = np.repeat(np.arange(len(sizes)), sizes + 1)
+    return bag, np.arange(len(bag)) - _starts(sizes)[bag]
+
+
+def _central(law: Array, sizes: Ints, tail: float) -> tuple[Array, Array]:
+    """Fractions at the lower and the upper quantile of every bag, each (b, K)."""
+    starts = _starts(sizes)
+    bag, _ = _owners_and_counts(sizes)
+    running = np.cumsum(law, axis=0)
+    before = running[starts] - law[starts]
+    below = running - before[bag]  # P(k <= count), from 0 to 1 within each bag
+    ends = []
+    for quantile in (tail, 1.0 - tail):
+        short = below < quantile - _SAME_CHANCE
+        reached = np.minimum(np.add.reduceat(short, starts, dtype=np.int64), sizes[:, None])
+        ends.append(reached / sizes[:, None])
+    return ends[0], ends[1]

@@ -1,0 +1,107 @@
+"""What is asked of a fitted model, with models whose answers are known."""
+
+import numpy as np
+import pytest
+import torch
+
+from bagwise import Bags
+from bagwise.baselines import BagStatisticsSVM
+from bagwise.bench.description import Model, Part, Split
+from bagwise.bench.measure import PerColumn, binary_answers, build, class_answers, lengthscale_answers
+from bagwise.datasets import make_bags
+from bagwise.gp.kernels import make_kernel
+
+BAGS = Bags(np.arange(5.0)[:, None], [0, 0, 1, 1, 2])
+
+
+class Oracle:
+    """Says of an instance what its feature says."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_instance_proba(self, bags):
+        p = np.asarray(bags.X)[:, 0] / 10
+        return np.stack([1 - p, p], axis=1)
+
+    def predict_proba(self, bags):
+        p = np.maximum.reduceat(self.predict_instance_proba(bags)[:, 1], bags.offsets[:-1])
+        return np.stack([1 - p, p], axis=1)
+
+
+def split(**truth):
+    return Split({}, (Part(BAGS, ("row",), **truth),))
+
+
+def test_binary_answers_are_per_level_and_undefined_where_one_class_is_alone():
+    truth = np.array([0.0, 0.0, 1.0, np.nan, 1.0])
+    found = binary_answers(Oracle(), split(bag_truth=np.zeros(3), instance_truth=truth))
+    assert found.metrics["row"]["instance auc"] == 1.0
+    assert found.metrics["row"]["instance log_likelihood"] == pytest.approx(
+        np.mean(np.log([1 - 0.0, 1 - 0.1, 0.2, 0.4]))
+    )
+    assert found.metrics["row"]["bag accuracy"] == 1.0
+    assert np.isnan(found.metrics["row"]["bag auc"])
+    assert found.scores["row"]["bag score"] == pytest.approx([0.1, 0.3, 0.4])
+
+
+def test_several_columns_fill_several_rows():
+    class Two(Oracle):
+        classes_ = np.array([[0, 1], [0, 1]])
+
+        def predict_instance_proba(self, bags):
+            p = super().predict_instance_proba(bags)[:, 1]
+            return np.stack([p, 1 - p], axis=1)
+
+    truth = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [1, 1]], dtype=float)
+    part = Part(BAGS, ("first", "second"), instance_truth=truth)
+    found = binary_answers(Two(), Split({}, (part,))).metrics
+    assert found["first"]["instance auc"] == 1.0
+    assert found["second"]["instance auc"] == 0.0
+
+
+def test_a_decision_function_has_no_log_likelihood():
+    bags, y, instance_y = make_bags(20, 4, random_state=0)
+    model = BagStatisticsSVM(C=(1.0,), gamma=(0.1,), cv=2).fit(bags, y)
+    part = Part(bags, ("row",), y.astype(float), instance_y.astype(float))
+    found = binary_answers(model, Split({}, (part,))).metrics["row"]
+    assert found["bag accuracy"] == model.score(bags, y)
+    assert "bag log_likelihood" not in found
+    assert not any(name.startswith("instance") for name in found)
+
+
+def test_a_baseline_takes_label_columns_one_by_one():
+    bags, y, _ = make_bags(20, 4, random_state=0)
+    table = np.column_stack([y, 1 - y, np.zeros_like(y)])
+    model = build(Model("SVM", "BagStatisticsSVM", {"C": (1.0,), "gamma": (0.1,), "cv": 2}), 0, several=True)
+    assert isinstance(model, PerColumn)
+    scores = model.fit(bags, table).decision_function(bags)
+    single = build(Model("SVM", "BagStatisticsSVM", {"C": (1.0,), "gamma": (0.1,), "cv": 2}), 0).fit(bags, y)
+    assert np.array_equal(scores[:, 0], single.decision_function(bags))
+    assert (scores[:, 2] == 0).all()
+    assert not isinstance(build(Model("GP", "MILGPProbit"), 0, several=True), PerColumn)
+
+
+def test_models_are_told_the_device_and_baselines_are_not():
+    assert build(Model("a", "BagGP", {"learn": False}), 0, device="cuda:1").device == "cuda:1"
+    assert "device" not in build(Model("b", "BagStatisticsSVM"), 0, device="cuda:1").get_params()
+
+
+def test_class_answers():
+    class Classes:
+        def predict_proba(self, bags):
+            return np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
+
+        def predict_instance_proba(self, bags):
+            return np.array([[0.9, 0.1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
+
+    truth = {"bag_truth": np.array([0.0, 1.0, 1.0]), "instance_truth": np.array([0.0, 2.0, 2.0, np.nan, 1.0])}
+    found = class_answers(Classes(), split(**truth)).metrics["row"]
+    assert found == {"bag accuracy": pytest.approx(2 / 3), "instance accuracy": 0.5, "instances found": 0.5}
+
+
+def test_lengthscale_answers():
+    class Learned:
+        class features_:
+            kernel = make_kernel("rbf", 1, 2.5, torch.float64)
+
+    assert lengthscale_answers(Learned(), split()).metrics == {"row": {"lengthscale": pytest.approx(2.5)}}

@@ -1,0 +1,183 @@
+"""Running a table: nothing finished is ever lost, and who does the work changes nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.bench.tiny_table import die_in_the_middle, stumble, tiny_table
+
+from bagwise.bench.cells import Choice, cells_of
+from bagwise.bench.crew import OneCrew, ProcessCrew
+from bagwise.bench.progress import Clock, duration
+from bagwise.bench.run import Plan, SplitQueue, run, work_through
+from bagwise.exceptions import BagDataError
+
+SCRIPT = Path(__file__).parent / "tiny_table.py"
+
+
+def records(folder):
+    return [json.loads(line) for line in (folder / "tiny.jsonl").read_text().splitlines()]
+
+
+def measured(folder):
+    """What must not depend on who did the work, or when."""
+    done = [record for record in records(folder) if record["error"] is None]
+    return {record["key"]: (record["metrics"], record["seed"], record["fingerprint"]) for record in done}
+
+
+def started(folder, jobs):
+    """A run in a process group of its own, so that Ctrl-C reaches all of it."""
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(folder), str(jobs)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for_cells(folder, count, process):
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if (folder / "tiny.jsonl").exists() and (folder / "tiny.jsonl").read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"the run ended before it was interrupted: {process.stderr.read()}")
+
+
+@pytest.mark.parametrize(("jobs", "stop"), [(1, signal.SIGKILL), (2, signal.SIGINT)])
+def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, jobs, stop):
+    process = started(tmp_path, jobs)
+    wait_for_cells(tmp_path, 3, process)
+    if stop == signal.SIGINT:
+        os.killpg(process.pid, stop)
+    else:
+        process.send_signal(stop)
+    process.communicate(timeout=60)
+    before = records(tmp_path)
+    assert 3 <= len(before) < 18
+    run(Plan((tiny_table(),), None, tmp_path))
+    assert records(tmp_path)[: len(before)] == before  # times included: nothing was measured again
+    assert len(measured(tmp_path)) == 18
+    fresh = tmp_path / "fresh"
+    run(Plan((tiny_table(),), None, fresh))  # in one go, and in one process
+    assert measured(fresh) == measured(tmp_path)
+
+
+def test_a_cluster_finds_what_one_finds(tmp_path):
+    pytest.importorskip("distributed")
+    code = (
+        "import sys; from pathlib import Path; from distributed import LocalCluster\n"
+        "from tests.bench.tiny_table import tiny_table; from bagwise.bench.run import Plan, run\n"
+        "with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:\n"
+        "    run(Plan((tiny_table(),), None, Path(sys.argv[1]), cluster=cluster.scheduler_address))\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "dask")]
+    subprocess.run(command, check=True, timeout=120, cwd=SCRIPT.parent, capture_output=True)
+    run(Plan((tiny_table(),), None, tmp_path / "one"))
+    assert measured(tmp_path / "dask") == measured(tmp_path / "one")
+
+
+def test_a_record_tells_everything(tmp_path):
+    run(Plan((tiny_table(),), None, tmp_path, Choice(quick=True, only=("probit",))))
+    first = records(tmp_path)[0]
+    assert first["error"] is None
+    assert first["warnings"] == []
+    assert first["seconds"]["fit"] > 0
+    assert first["sizes"] == {"train": 12, "test": 6}
+    assert {"python", "bagwise", "torch", "numpy", "scikit-learn"} <= set(first["versions"])
+    assert {"instance auc", "instance log_likelihood", "bag accuracy"} <= set(first["metrics"]["calm"])
+    assert len(first["scores"]["calm"]["instance score"]) == 24
+
+
+def test_a_failure_is_told_and_tried_again(tmp_path, capsys):
+    written = run(Plan((tiny_table(stumble),), None, tmp_path))
+    failed = [record for record in records(tmp_path) if record["error"]]
+    assert len(failed) == 6
+    assert "ValueError: no answer today" in failed[0]["error"]
+    assert "tiny/calm/small/0/0 failed" in capsys.readouterr().err
+    assert "Failed: tiny/calm/small/0/0" in next(path for path in written if path.suffix == ".md").read_text()
+    run(Plan((tiny_table(),), None, tmp_path))
+    assert len(records(tmp_path)) == 24
+    assert len(measured(tmp_path)) == 18
+
+
+def test_nothing_is_measured_twice_unless_it_changed(tmp_path):
+    run(Plan((tiny_table(),), None, tmp_path))
+    run(Plan((tiny_table(),), None, tmp_path))
+    assert len(records(tmp_path)) == 18
+    models = tiny_table().models
+    changed = (*models[:1], type(models[1])("small", "MILGPProbit", {"n_inducing": 6, "max_iter": 5}), *models[2:])
+    run(Plan((tiny_table(models=changed),), None, tmp_path))
+    assert len(records(tmp_path)) == 24
+    run(Plan((tiny_table(),), None, tmp_path, fresh=True))
+    assert len(records(tmp_path)) == 18
+
+
+def test_quick_cells_are_cells_of_the_full_table():
+    table = tiny_table()
+    quick = {cell.key: cell.fingerprint for cell in cells_of(table, Choice(quick=True))}
+    full = {cell.key: cell.fingerprint for cell in cells_of(table)}
+    assert len(quick) == 6
+    assert quick.items() <= full.items()
+
+
+def test_only_restricts_models_and_sets():
+    table = tiny_table()
+    chosen = cells_of(table, Choice(only=("SVM", "rough")))
+    assert {(cell.model.name, cell.data.name) for cell in chosen} == {("SVM", "rough")}
+    assert {cell.model.name for cell in cells_of(table, Choice(only=("rough",)))} == {"probit", "small", "SVM"}
+    assert {cell.repeat for cell in cells_of(table, Choice(rounds=4))} == {0, 1, 2, 3}
+
+
+def test_unknown_names_are_refused(tmp_path):
+    with pytest.raises(BagDataError, match="--only calmer: there is no such model or data set; there are probit"):
+        run(Plan((tiny_table(),), None, tmp_path, Choice(only=("calmer",))))
+
+
+def test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits():
+    cells = cells_of(tiny_table(), Choice(rounds=2))
+    seeds = {cell.split_key: {other.seed for other in cells if other.split_key == cell.split_key} for cell in cells}
+    assert all(len(found) == 1 for found in seeds.values())
+    assert len(set.union(*seeds.values())) == len(seeds) == 12
+
+
+def test_a_lane_stays_with_its_split_and_helps_at_the_end():
+    queue = SplitQueue(cells_of(tiny_table(), Choice(only=("calm",))))
+    mine, theirs = queue.take(0), queue.take(1)
+    assert mine.split_key != theirs.split_key
+    assert queue.take(0).split_key == mine.split_key
+    taken = [queue.take(0) for _ in range(6)]
+    assert None not in taken
+    assert queue.take(0) is None
+    assert queue.take(1) is None
+
+
+def test_a_worker_that_dies_costs_only_its_cell():
+    def die(cell, folder):
+        return None if cell.fold == 1 else {"key": cell.key, "error": None}
+
+    cells = cells_of(tiny_table(), Choice(only=("calm", "probit")))
+    found = [record for _, record, _ in work_through(cells, OneCrew(die, Path()))]
+    assert [record["error"] is None for record in found] == [True, False, True]
+    assert "died" in found[1]["error"]
+
+
+def test_a_process_that_dies_is_replaced():
+    cells = cells_of(tiny_table(), Choice(only=("calm", "probit")))
+    crew = ProcessCrew(die_in_the_middle, Path(), 1)
+    try:
+        found = [record for _, record, _ in work_through(cells, crew)]
+    finally:
+        crew.close()
+    assert [record["error"] is None for record in found] == [True, False, True]
+
+
+def test_the_time_left_goes_by_model():
+    cells = cells_of(tiny_table(), Choice(only=("calm", "probit", "SVM")))
+    clock = Clock(cells, 2)
+    assert clock.seconds_left() is None
+    clock.done(cells[0], 10.0)
+    clock.done(cells[1], 1.0)
+    assert clock.seconds_left() == pytest.approx((2 * 10 + 2 * 1) / 2)
+    assert [duration(60), duration(600), duration(7200)] == ["60 s", "10 min", "2.0 h"]

@@ -1,0 +1,176 @@
+"""Means, errors and tests against scipy and by hand; what a page says of them."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.bench.tiny_table import tiny_table
+
+from bagwise.bench.description import typed
+from bagwise.bench.render import html_page, markdown_page, number_text, spoken
+from bagwise.bench.summary import MEAN_ROW, paired_t_test, summarise
+
+
+def made(values, models=("probit", "small"), scores=None):
+    """Records of (row, model) -> one value per fold."""
+    found = []
+    for (row, model), folds in values.items():
+        for fold, value in enumerate(folds):
+            found.append(
+                {
+                    "key": f"tiny/{row}/{model}/0/{fold}",
+                    "set": row,
+                    "model": model,
+                    "repeat": 0,
+                    "fold": fold,
+                    "error": None,
+                    "metrics": {row: {"instance auc": value}},
+                    "seconds": {"fit": 2.0, "predict": 0.5},
+                    "sizes": {"train": 12, "test": 6},
+                    "warnings": ["ConvergenceWarning: not settled"] if model == "small" else [],
+                    "versions": {"bagwise": "0"},
+                }
+                | ({} if scores is None else {"scores": {row: scores[row, model][fold]}})
+            )
+    return found
+
+
+def summary_of(values, **changes):
+    return summarise(tiny_table(**changes), made(values), n_wanted=18)
+
+
+@pytest.fixture
+def values():
+    rng = np.random.default_rng(0)
+    return {
+        (row, model): list(rng.uniform(0.5, 1.0, 3) + (0.2 if model == "probit" else 0.0))
+        for row in ("calm", "rough")
+        for model in ("probit", "small")
+    }
+
+
+def test_means_and_standard_errors(values):
+    entry = summary_of(values).entry("calm", "probit", "instance auc")
+    assert entry.mean == pytest.approx(np.mean(values["calm", "probit"]))
+    assert entry.error == pytest.approx(stats.sem(values["calm", "probit"]))
+    assert (entry.n, entry.undefined) == (3, 0)
+    assert entry.differences == pytest.approx([entry.mean - 0.75])
+
+
+def test_undefined_values_are_left_out_and_counted():
+    entry = summary_of({("calm", "probit"): [0.5, None, 0.7]}).entry("calm", "probit", "instance auc")
+    assert (entry.mean, entry.n, entry.undefined) == (pytest.approx(0.6), 2, 1)
+    assert summary_of({("calm", "probit"): [None]}).entry("calm", "probit", "instance auc") is None
+
+
+def test_a_certainty_that_was_wrong_is_not_hidden():
+    entry = summary_of({("calm", "probit"): [0.5, "-inf"]}).entry("calm", "probit", "instance auc")
+    assert entry.mean == -math.inf
+
+
+def test_the_mean_row_is_over_rows_and_compared_only_when_complete(values):
+    full = summary_of(values).entry(MEAN_ROW, "probit", "instance auc")
+    means = [np.mean(values[row, "probit"]) for row in ("calm", "rough")]
+    assert full.mean == pytest.approx(np.mean(means))
+    assert full.error == pytest.approx(stats.sem(means))
+    assert [figure.value for figure in full.published] == [0.5]
+    half = summary_of({key: value for key, value in values.items() if key[0] == "calm"})
+    assert half.entry(MEAN_ROW, "probit", "instance auc").published == ()
+
+
+def test_paired_t_test_is_scipys():
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=10), rng.normal(0.4, 1, size=10)
+    assert paired_t_test(a - b) == pytest.approx(stats.ttest_rel(a, b).pvalue)
+
+
+def test_the_corrected_test_is_the_formula_of_nadeau_and_bengio():
+    d = np.array([0.1, 0.3, 0.2, 0.15, 0.05])
+    t = d.mean() / math.sqrt(d.var(ddof=1) * (1 / 5 + 1 / 9))
+    assert paired_t_test(d, overlap=1 / 9) == pytest.approx(2 * stats.t.sf(t, 4))
+    assert paired_t_test(d, overlap=1 / 9) > paired_t_test(d)
+
+
+def test_the_test_at_its_limits():
+    assert paired_t_test(np.zeros(4)) == 1.0
+    assert paired_t_test(np.full(4, 0.5)) == 0.0
+    assert math.isnan(paired_t_test(np.array([0.5])))
+
+
+def test_comparisons_count_rows():
+    found = summary_of(
+        {
+            ("calm", "probit"): [0.9, 0.91, 0.92],
+            ("calm", "small"): [0.5, 0.52, 0.51],
+            ("rough", "probit"): [0.5, 0.9, 0.1],
+            ("rough", "small"): [0.6, 0.6, 0.6],
+        }
+    ).comparisons()
+    (one,) = [c for c in found if c.metric == "instance auc"]
+    assert (one.one, one.other) == ("probit", "small")
+    assert (one.higher, one.equal, one.lower) == (1, 0, 1)
+    assert (one.wins, one.ties, one.losses) == (1, 1, 0)
+    assert one.published is None
+    assert math.isnan(one.wilcoxon)
+
+
+def test_published_rows_are_recounted():
+    figures = typed(
+        "Nobody, table 1", [("probit", "instance auc"), ("small", "instance auc")], "calm 0.8 0.7\nrough 0.6 0.6"
+    )
+    values = {(row, model): [0.5, 0.6] for row in ("calm", "rough") for model in ("probit", "small")}
+    (one,) = [c for c in summary_of(values, published=figures).comparisons() if c.metric == "instance auc"]
+    assert one.published == (1, 1, 0)
+    assert (one.higher, one.equal, one.lower) == (0, 2, 0)
+
+
+def test_wilcoxon_is_scipys():
+    rng = np.random.default_rng(2)
+    rows = [f"r{k}" for k in range(8)]
+    values = {(row, model): rng.normal(size=4).tolist() for row in rows for model in ("probit", "small")}
+    table = tiny_table()
+    sets = tuple(type(table.sets[0])(row) for row in rows)
+    (one,) = [c for c in summary_of(values, sets=sets).comparisons() if c.metric == "instance auc"]
+    d = [np.mean(values[row, "probit"]) - np.mean(values[row, "small"]) for row in rows]
+    assert one.wilcoxon == pytest.approx(stats.wilcoxon(d).pvalue)
+
+
+def test_pooled_joins_folds_before_it_measures():
+    truth, score = [[0, 1], [0, 1], [0, 1]], [[0.1, 0.2], [0.5, 0.6], [0.8, 0.9]]
+    parts = [{"instance truth": t, "instance score": s} for t, s in zip(truth, score, strict=True)]
+    records = made({("calm", "probit"): [1.0, 1.0, 1.0]}, scores={("calm", "probit"): parts})
+    summary = summarise(tiny_table(), records, n_wanted=18)
+    assert summary.pooled("calm", "probit", "instance auc") == pytest.approx(6 / 9)
+    assert summary.pooled(MEAN_ROW, "probit", "instance auc") == pytest.approx(6 / 9)
+    assert "± .000 (pooled .667)" in markdown_page([summary])
+    incomplete = summarise(tiny_table(), records[:2], n_wanted=18)
+    assert math.isnan(incomplete.pooled("calm", "probit", "instance auc"))
+
+
+def test_costs(values):
+    probit, small = summary_of(values).costs()
+    assert (probit.n_cells, probit.fit_seconds, probit.predict_seconds, probit.n_warned) == (6, 2.0, 0.5, 0)
+    assert small.n_warned == 6
+
+
+def test_pages_say_published_measured_and_difference(values):
+    summary = summary_of(values)
+    mean = np.mean(values["calm", "probit"])
+    text = markdown_page([summary])
+    assert f"**{number_text(mean)}** ± " in text
+    assert f"[1] .750 ± .020, {number_text(mean - 0.75, sign=True)}" in text
+    assert "12 of 18 cells" in text
+    page = html_page([summary])
+    assert f"<b>{number_text(mean)}</b>" in page
+    assert "Tiny &lt;waves&gt; &amp; bags" in page
+    assert "a &lt; b" in page
+    assert "<script" not in page
+    assert "http" not in page
+
+
+def test_numbers_and_names_read_well():
+    assert [number_text(v) for v in (0.5, -0.0364, 3.2038, math.nan)] == [".500", "−.036", "3.204", "–"]
+    assert [number_text(v, sign=True) for v in (0.0, 0.1, -0.1, -0.0001)] == ["+.000", "+.100", "−.100", "+.000"]
+    assert spoken("instance average_precision") == "instance average precision"
+    assert spoken("lengthscale") == "lengthscale"

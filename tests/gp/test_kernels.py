@@ -1,0 +1,256 @@
+"""Kernels by name and from gpytorch, and the grammar in which they are saved."""
+
+import json
+
+import gpytorch
+import numpy as np
+import pytest
+import torch
+from gpytorch import constraints as c
+from gpytorch import kernels as k
+from scipy.spatial.distance import cdist
+
+from bagwise.exceptions import BagDataError, ModelFileError
+from bagwise.gp import kernels
+
+D = 3
+
+
+def rows(n, seed=0, dtype=torch.float64):
+    return torch.randn(n, D, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def with_values(kernel, seed=0):
+    """The kernel with arbitrary parameters instead of gpytorch's initial ones."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in kernel.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+    return kernel
+
+
+# ---------------------------------------------------------------- by name
+
+FORMULAS = {
+    "rbf": lambda A, B, ell: np.exp(-0.5 * cdist(A, B) ** 2 / ell**2),
+    "exponential": lambda A, B, ell: np.exp(-cdist(A, B) / ell),
+    "matern32": lambda A, B, ell: (1 + np.sqrt(3) * cdist(A, B) / ell) * np.exp(-np.sqrt(3) * cdist(A, B) / ell),
+    "matern52": lambda A, B, ell: (
+        (1 + np.sqrt(5) * cdist(A, B) / ell + 5 / 3 * cdist(A, B) ** 2 / ell**2)
+        * np.exp(-np.sqrt(5) * cdist(A, B) / ell)
+    ),
+    "linear": lambda A, B, ell: A @ B.T / ell**2,
+}
+
+
+@pytest.mark.parametrize("lengthscale", [None, 0.3, 40.0])
+@pytest.mark.parametrize("name", kernels.NAMES)
+def test_formulas(name, lengthscale):
+    A, B = rows(7), rows(5, seed=1)
+    with torch.no_grad():
+        made = kernels.make_kernel(name, D, lengthscale, torch.float64)
+        found, diagonal = kernels.cross(made, A, B), kernels.diagonal(made, A)
+        gram = kernels.gram(made, A)
+    formula, ell = FORMULAS[name], lengthscale or np.sqrt(D)
+    np.testing.assert_allclose(found.numpy(), formula(A.numpy(), B.numpy(), ell), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(diagonal.numpy(), np.diag(formula(A.numpy(), A.numpy(), ell)), rtol=1e-12)
+    np.testing.assert_allclose(gram.numpy(), formula(A.numpy(), A.numpy(), ell), rtol=1e-12, atol=1e-14)
+    assert torch.equal(gram, gram.T)
+
+
+def test_every_name_has_a_formula():
+    assert set(FORMULAS) == set(kernels.NAMES)
+
+
+@pytest.mark.parametrize("name", kernels.NAMES)
+def test_single_precision(name):
+    made = kernels.make_kernel(name, D, None, torch.float32)
+    found = kernels.cross(made, rows(4, dtype=torch.float32), rows(4, 1, torch.float32))
+    assert found.dtype == torch.float32
+    expected = FORMULAS[name](rows(4).numpy(), rows(4, 1).numpy(), np.sqrt(D))
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", kernels.NAMES)
+def test_a_row_gives_the_same_values_in_any_company(name):
+    """Down to rounding, also where a row is an inducing input and its distance 0 comes from a matrix product."""
+    A = rows(60) * 10.0
+    made = kernels.make_kernel(name, D, None, torch.float64)
+    together = kernels.cross(made, A, A[:40]).detach()
+    alone = torch.cat([kernels.cross(made, row[None], A[:40]).detach() for row in A])
+    torch.testing.assert_close(alone, together, rtol=0, atol=1e-13 * float(together.abs().max()))
+
+
+# ---------------------------------------------------------------- from gpytorch
+
+
+def test_a_gpytorch_kernel_is_copied_and_keeps_its_variance():
+    own = k.ScaleKernel(k.RBFKernel())
+    own.outputscale = 4.0
+    made = kernels.make_kernel(own, D, None, torch.float64)
+    assert made is not own
+    assert own.outputscale.dtype == torch.float32
+    np.testing.assert_allclose(kernels.diagonal(made, rows(5)).detach().numpy(), 4.0, rtol=1e-6)
+
+
+def test_sums_and_products_of_parts_that_see_some_columns():
+    first, second = k.RBFKernel(active_dims=[0]), k.RBFKernel(active_dims=[2, 1], ard_num_dims=2)
+    first.lengthscale, second.lengthscale = 0.5, torch.tensor([[2.0, 3.0]])
+    A, B = rows(4), rows(5, 1)
+    one = FORMULAS["rbf"](A[:, :1], B[:, :1], 0.5)
+    two = FORMULAS["rbf"](A[:, [2, 1]] / torch.tensor([2.0, 3.0]), B[:, [2, 1]] / torch.tensor([2.0, 3.0]), 1.0)
+    for own, expected in ((first + second, one + two), (first * second, one * two)):
+        made = kernels.make_kernel(own, D, None, torch.float64)
+        np.testing.assert_allclose(kernels.cross(made, A, B).detach().numpy(), expected, rtol=1e-5)
+
+
+def test_a_sum_with_a_linear_kernel_is_only_added_up():
+    """gpytorch would factor k(A, A) on the way and warn that repeated rows make it singular."""
+    own = k.RBFKernel() + k.LinearKernel()
+    A = rows(4).repeat(2, 1)
+    made = kernels.make_kernel(own, D, None, torch.float64)
+    with torch.no_grad():
+        expected = sum(part(A).to_dense() for part in made.kernels)
+        torch.testing.assert_close(kernels.gram(made, A), expected)
+        torch.testing.assert_close(kernels.cross(made, A, A), expected)
+        torch.testing.assert_close(kernels.diagonal(made, A), expected.diagonal())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "lengthscale", "message"),
+    [
+        ("gauss", None, "kernel='gauss': expected one of 'rbf', 'exponential'"),
+        (3, None, "kernel=3: expected one of .* or a gpytorch kernel"),
+        ("rbf", 0.0, "lengthscale=0.0: expected a positive number"),
+        ("rbf", -1, "lengthscale=-1"),
+        ("rbf", "long", "lengthscale='long'"),
+        ("rbf", np.nan, "lengthscale=nan"),
+        (k.RBFKernel(), 2.0, "set it on the gpytorch kernel itself"),
+        (k.RBFKernel(ard_num_dims=4), None, r"RBFKernel\(.*\) does not fit 3 features"),
+        (k.RBFKernel(active_dims=[7]), None, "does not fit 3 features"),
+        (k.RBFKernel(batch_shape=torch.Size([2])), None, "without batch_shape"),
+    ],
+)
+def test_kernels_that_cannot_be_used(kernel, lengthscale, message):
+    with pytest.raises(BagDataError, match=message):
+        kernels.make_kernel(kernel, D, lengthscale, torch.float64)
+
+
+def test_summary_in_natural_units():
+    own = k.ScaleKernel(k.RBFKernel(ard_num_dims=2)) + k.LinearKernel()
+    own.kernels[0].outputscale, own.kernels[0].base_kernel.lengthscale = 4.0, torch.tensor([[0.5, 2.0]])
+    own.kernels[1].variance = 3.0
+    expected = "(ScaleKernel(RBFKernel(lengthscale 0.5–2), outputscale 4) + LinearKernel(variance 3))"
+    assert kernels.summary(own) == expected
+
+
+# ---------------------------------------------------------------- saving
+
+SAVED = {
+    "rbf": k.RBFKernel,
+    "ard": lambda: k.RBFKernel(ard_num_dims=D),
+    "active": lambda: k.RBFKernel(active_dims=[0, 2], ard_num_dims=2),
+    "matern12": lambda: k.MaternKernel(nu=0.5),
+    "matern32": lambda: k.MaternKernel(nu=1.5, ard_num_dims=D),
+    "matern52": k.MaternKernel,
+    "linear": k.LinearKernel,
+    "linear-ard": lambda: k.LinearKernel(ard_num_dims=D),
+    "rq": k.RQKernel,
+    "periodic": lambda: k.PeriodicKernel(ard_num_dims=D),
+    "cosine": lambda: k.CosineKernel(active_dims=[1]),
+    "constant": k.ConstantKernel,
+    "polynomial": lambda: k.PolynomialKernel(power=3),
+    "scaled": lambda: k.ScaleKernel(k.RBFKernel(active_dims=[1])),
+    "scaled-sum": lambda: k.ScaleKernel(k.RBFKernel() + k.ScaleKernel(k.LinearKernel())),
+    "product": lambda: k.RBFKernel(active_dims=[0]) * k.PeriodicKernel(active_dims=[1]) + k.ConstantKernel(),
+    "interval": lambda: k.RBFKernel(lengthscale_constraint=c.Interval(0.1, 3.0)),
+    "greater": lambda: k.RBFKernel(lengthscale_constraint=c.GreaterThan(1e-4)),
+    "less": lambda: k.ConstantKernel(constant_constraint=c.LessThan(5.0)),
+    "bounds": lambda: k.RBFKernel(ard_num_dims=D, lengthscale_constraint=c.GreaterThan(torch.tensor([0.1, 0.2, 0.3]))),
+    "prior": lambda: k.RBFKernel(lengthscale_prior=gpytorch.priors.GammaPrior(2.0, 3.0)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", SAVED)
+def test_round_trip(name, dtype):
+    kernel = kernels.make_kernel(with_values(SAVED[name]()), D, None, dtype)
+    tree = json.loads(json.dumps(kernels.describe(kernel), allow_nan=False))
+    back = kernels.rebuild(tree, kernels.parameters(kernel), dtype)
+    A, B = rows(6, dtype=dtype), rows(4, 1, dtype)
+    assert torch.equal(kernels.cross(back, A, B), kernels.cross(kernel, A, B))
+    assert torch.equal(kernels.diagonal(back, A), kernels.diagonal(kernel, A))
+    assert kernels.summary(back) == kernels.summary(kernel)
+
+
+def test_bounds_given_in_double_precision_are_not_rounded():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        kernel = k.RBFKernel(lengthscale_constraint=c.Interval(0.1, 1.0 / 3.0))
+    finally:
+        torch.set_default_dtype(before)
+    back = kernels.rebuild(kernels.describe(kernel), kernels.parameters(kernel), torch.float64)
+    assert torch.equal(kernels.cross(back, rows(3), rows(4)), kernels.cross(kernel, rows(3), rows(4)))
+
+
+class RBFKernel(k.RBFKernel):
+    """A user's own kernel that happens to have a known name."""
+
+    def forward(self, x1, x2, **options):
+        return 2.0 * super().forward(x1, x2, **options)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (k.PiecewisePolynomialKernel(), "PiecewisePolynomialKernel cannot be saved .it works otherwise"),
+        (
+            k.ScaleKernel(k.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=D)),
+            "SpectralMixtureKernel cannot be saved",
+        ),
+        (RBFKernel(), "RBFKernel cannot be saved"),
+        (
+            k.RBFKernel(lengthscale_constraint=c.Positive(transform=torch.exp, inv_transform=torch.log)),
+            "constraint Positive on raw_lengthscale_constraint cannot be saved .*own transform",
+        ),
+        (k.RBFKernel(lengthscale_constraint=c.GreaterThan(0.1, transform=None)), "constraint GreaterThan"),
+    ],
+)
+def test_what_cannot_be_saved_says_so(kernel, message):
+    kernels.make_kernel(kernel, D, None, torch.float64)
+    with pytest.raises(ModelFileError, match=message):
+        kernels.describe(kernel)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda tree, values: ({**tree, "kernel": "os.system"}, values), "unknown kernel 'os.system'"),
+        (lambda tree, values: ({**tree, "kernel": "Kernel"}, values), "unknown kernel 'Kernel'"),
+        (lambda tree, values: ({**tree, "kernel": None}, values), "unknown kernel None"),
+        (lambda tree, values: (tree, {}), "does not hold the parameters|needs the parameters"),
+        (lambda tree, values: (tree, {"raw_lengthscale": torch.zeros(1, 9)}), "needs the parameters"),
+        (lambda tree, values: (tree, values | {"more": torch.zeros(1)}), "needs the parameters"),
+        (lambda tree, values: (tree, {"raw_lengthscale": torch.full((1, D), np.nan)}), "is not finite"),
+        (
+            lambda tree, values: ({**tree, "arguments": {"ard_num_dims": 10**12}}, values),
+            "does not hold the parameters that its kernel needs",
+        ),
+    ],
+)
+def test_a_damaged_description_is_refused(damage, message):
+    kernel = k.RBFKernel(ard_num_dims=D)
+    with pytest.raises(ModelFileError, match=message):
+        kernels.rebuild(*damage(kernels.describe(kernel), kernels.parameters(kernel)), torch.float64)
+
+
+def test_a_linear_kernel_is_recognised_with_its_variance():
+    scaled = k.ScaleKernel(k.LinearKernel()).double()
+    scaled.outputscale, scaled.base_kernel.variance = 3.0, 0.5
+    assert kernels.linear_variance(scaled).item() == pytest.approx(1.5)
+    assert kernels.linear_variance(k.LinearKernel(active_dims=[0])) is None
+    assert kernels.linear_variance(k.RBFKernel()) is None
+    assert kernels.is_linear("linear")
+    assert kernels.is_linear(scaled)
+    assert not kernels.is_linear("rbf")
+    assert not kernels.is_linear(scaled + k.RBFKernel())

@@ -1,0 +1,337 @@
+"""Learning the kernel from bag evidence: value and gradient, what it gains, what it leaves alone."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from gpytorch import kernels as gpk
+from tests.problems import features_of
+
+from bagwise import BagGP, Bags, ConvergenceWarning
+from bagwise.bag_models.counts import ProbitCounts
+from bagwise.datasets import make_bags
+from bagwise.evidence.counts import CountEvidence
+from bagwise.exceptions import NumericalError
+from bagwise.gp import kernels
+from bagwise.gp.features import assemble
+from bagwise.gp.kernel_parameters import KernelParameters
+from bagwise.inference.chunks import in_memory
+from bagwise.inference.expectation_propagation import ExpectationPropagation
+from bagwise.inference.kernel_learning import by_messages as learning
+from bagwise.inference.kernel_learning.by_messages import LearningSettings, TensorBlock, _ByMessages, learn_features
+from bagwise.inference.loop import SILENT, iterate
+
+
+@pytest.fixture(scope="module")
+def problem():
+    bags, y, _ = make_bags(30, 5, 2, random_state=0)
+    return bags, y
+
+
+def start(bags, kernel="rbf", **changes):
+    """Features as BagGP makes them before it learns."""
+    made = kernels.trainable_kernel(kernel, bags.n_features, None, 8.0, False)
+    return features_of(bags, kernel=made, lengthscale=None, bias=5.0, n_inducing=10, **changes)
+
+
+def evidence_of(bags, y):
+    return CountEvidence(np.asarray(y, dtype=float).reshape(len(bags), -1), bags.sizes)
+
+
+def settings(n_restarts=1, learn_inducing=False, seed=0):
+    return LearningSettings(n_restarts, learn_inducing, np.random.RandomState(seed))
+
+
+def learned(bags, y, features=None, **changes):
+    return learn_features(features or start(bags), bags, evidence_of(bags, y), settings(**changes), SILENT)
+
+
+def log_evidence(features, bags, y):
+    state = ExpectationPropagation(
+        in_memory(features, bags, ProbitCounts(evidence_of(bags, y))), features.n_columns, 1, CPU
+    )
+    assert iterate(state.step, name="log evidence", max_iter=1000, tol=1e-10).converged
+    state.finish()
+    return state.log_evidence.item()
+
+
+CPU = torch.device("cpu")
+
+
+# ---------------------------------------------------------------- value and gradient
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern52", "exponential", "linear"])
+def test_value_and_gradient_are_those_of_a_new_inference_at_every_kernel(problem, kernel, monkeypatch):
+    bags, y = problem
+    monkeypatch.setattr(learning, "_TOLERANCE", 1e-11)
+    monkeypatch.setattr(learning, "_SWEEPS", 2000)
+    features = start(bags, kernel)
+    own, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
+    objective = _ByMessages(own, inducing, features, bags, evidence_of(bags, y))
+    blocks = [KernelParameters(own, 2), TensorBlock(inducing)]
+
+    def again():
+        parts = {"bias": features.bias, "jitter": features.jitter, "origin": ""}
+        return log_evidence(assemble(own, inducing.detach(), features.shift, features.scale, **parts), bags, y)
+
+    value = objective()
+    value.backward()
+    assert value.item() == pytest.approx(again(), abs=1e-8)
+    step = 1e-4
+    for block in blocks:
+        at, gradient = block.get(), block.gradient()
+        for i in range(min(len(at), 4)):
+            ends = []
+            for sign in (1, -1):
+                moved = at.copy()
+                moved[i] += sign * step
+                block.set(moved)
+                ends.append(again())
+            block.set(at)
+            assert gradient[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=2e-5)
+
+
+def test_several_labels_are_judged_together(problem):
+    bags, y = problem
+    both = np.column_stack([y, 1 - y]).astype(float)
+    features = start(bags)
+    values = [_ByMessages(features.kernel, features.inducing, features, bags, evidence_of(bags, columns))().item()
+              for columns in (both, both[:, [0]], both[:, [1]])]  # fmt: skip
+    assert values[0] == pytest.approx(values[1] + values[2], abs=1e-4)
+
+
+# ---------------------------------------------------------------- what it gains
+
+
+def test_the_evidence_rises(problem):
+    bags, y = problem
+    features = start(bags)
+    before = copy.deepcopy(features.kernel.state_dict())
+    result = learned(bags, y, features)
+    assert result.trace.converged
+    assert log_evidence(result.features, bags, y) > log_evidence(features, bags, y) + 0.5
+    for name, value in features.kernel.state_dict().items():
+        assert torch.equal(value, before[name]), "the given features were changed"
+
+
+def test_the_trace_ends_at_the_evidence_and_prior_of_what_was_found(problem):
+    bags, y = problem
+    result = learned(bags, y)
+    parameters = KernelParameters(result.features.kernel, 2)
+    away = (parameters.get() - parameters.centre) / parameters.spread
+    expected = log_evidence(result.features, bags, y) - 0.5 * away @ away
+    assert result.trace.values[-1] == pytest.approx(expected, abs=1e-3)
+
+
+def test_learned_inducing_inputs_raise_the_evidence(problem):
+    bags, y = problem
+    features = features_of(
+        bags,
+        kernel=start(bags).kernel,
+        lengthscale=None,
+        bias=5.0,
+        inducing=bags.X[:3],
+        random=np.random.RandomState(0),
+    )
+    fixed, moved = (learned(bags, y, features, learn_inducing=free).features for free in (False, True))
+    assert log_evidence(moved, bags, y) > log_evidence(fixed, bags, y) + 0.5
+    assert torch.equal(fixed.inducing, features.inducing)
+    assert not torch.equal(moved.inducing, features.inducing)
+    assert moved.origin == "given, then learned"
+
+
+def test_an_irrelevant_feature_is_found_irrelevant():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    bags = Bags(X, np.repeat(np.arange(80), 5))
+    y = np.maximum.reduceat(X[:, 1] > 1.0, bags.offsets[:-1]).astype(int)
+    model = BagGP(ard=True, n_inducing=20, random_state=0).fit(bags, y)
+    assert model.relevance_.sum() == pytest.approx(1.0)
+    assert model.relevance_[1] > 0.9
+    assert model.relevance_[[0, 2]].max() < 0.05
+    assert model.log_evidence_ > BagGP(n_inducing=20, random_state=0).fit(bags, y).log_evidence_
+
+
+def test_more_restarts_never_lower_what_is_reached(problem):
+    bags, y = problem
+    once, often = (learned(bags, y, n_restarts=n).trace for n in (1, 3))
+    assert often.values[-1] >= once.values[-1]
+    assert len(often) > len(once)
+
+
+# ---------------------------------------------------------------- what it leaves alone
+
+
+def test_without_learning_everything_stays(problem):
+    bags, y = problem
+    kernel = gpk.ScaleKernel(gpk.RBFKernel()).double()
+    kernel.outputscale, kernel.base_kernel.lengthscale = 3.0, 0.7
+    model = BagGP(learn=False, kernel=kernel, random_state=0).fit(bags, y)
+    assert model.kernel_.outputscale.item() == kernel.outputscale.item()
+    assert model.kernel_.base_kernel.lengthscale.item() == kernel.base_kernel.lengthscale.item()
+    assert model.learning_trace_ is None
+
+
+def test_learning_does_not_change_the_kernel_it_was_given(problem):
+    bags, y = problem
+    kernel = gpk.ScaleKernel(gpk.RBFKernel()).double()
+    before = copy.deepcopy(kernel.state_dict())
+    model = BagGP(kernel=kernel, n_inducing=10, random_state=0).fit(bags, y)
+    for name, value in kernel.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert model.kernel_.outputscale.item() != pytest.approx(kernel.outputscale.item(), rel=1e-3)
+
+
+def test_frozen_parameters_stay(problem):
+    bags, y = problem
+    kernel = gpk.ScaleKernel(gpk.RBFKernel()).double()
+    kernel.base_kernel.lengthscale = 1.7
+    kernel.base_kernel.raw_lengthscale.requires_grad_(False)
+    model = BagGP(kernel=kernel, n_inducing=10, random_state=0).fit(bags, y)
+    assert model.kernel_.base_kernel.lengthscale.item() == kernel.base_kernel.lengthscale.item()
+    assert model.kernel_.outputscale.item() != pytest.approx(kernel.outputscale.item(), rel=1e-3)
+
+
+def test_a_kernel_without_free_parameters_is_taken_as_it_is(problem):
+    bags, y = problem
+    kernel = gpk.RBFKernel().double()
+    kernel.raw_lengthscale.requires_grad_(False)
+    model = BagGP(kernel=kernel, n_inducing=10, random_state=0).fit(bags, y)
+    assert model.learning_trace_ is None
+    same = BagGP(kernel=kernel, n_inducing=10, random_state=0, learn=False).fit(bags, y)
+    np.testing.assert_array_equal(model.predict_proba(bags), same.predict_proba(bags))
+
+
+def test_the_same_random_state_learns_the_same(problem):
+    bags, y = problem
+    found = [BagGP(n_inducing=10, n_restarts=2, random_state=seed).fit(bags, y) for seed in (3, 3, 4)]
+    values = [model.kernel_.outputscale.item() for model in found]
+    assert values[0] == values[1] != values[2]
+    np.testing.assert_array_equal(found[0].learning_trace_.values, found[1].learning_trace_.values)
+
+
+# ---------------------------------------------------------------- many instances
+
+
+def sizes_seen(monkeypatch):
+    """The bags that learning looks at."""
+    seen = []
+    original = _ByMessages.__init__
+
+    def remember(self, kernel, inducing, features, bags, evidence, **others):
+        seen.append(bags)
+        assert len(evidence.labels) == len(bags)
+        original(self, kernel, inducing, features, bags, evidence, **others)
+
+    monkeypatch.setattr(_ByMessages, "__init__", remember)
+    return seen
+
+
+def test_few_instances_are_all_learned_from(problem, monkeypatch):
+    bags, y = problem
+    seen = sizes_seen(monkeypatch)
+    some = y.astype(float)
+    some[4:7] = np.nan
+    learned(bags, some)
+    assert seen[0].ids == tuple(name for b, name in enumerate(bags.ids) if not 4 <= b < 7)
+
+
+def test_of_many_instances_a_part_is_learned_from_and_all_are_inferred_on(problem, monkeypatch):
+    bags, y = problem
+    seen = sizes_seen(monkeypatch)
+    monkeypatch.setattr(learning, "LEARNING_ROWS", 62)
+    model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
+    assert seen[0].n_instances == 60  # twelve bags of five fit
+    assert len(set(seen[0].ids)) == 12
+    everything = log_evidence(model.features_, bags, y)
+    assert model.log_evidence_ == pytest.approx(everything, abs=1e-4)
+
+
+def test_a_single_giant_does_not_crowd_out_the_others(monkeypatch):
+    rng = np.random.default_rng(0)
+    bags = Bags(rng.normal(size=(140, 2)), np.repeat(np.arange(9), [100, 5, 5, 5, 5, 5, 5, 5, 5]))
+    monkeypatch.setattr(learning, "LEARNING_ROWS", 40)
+    for seed in range(5):
+        chosen = learning._subset(bags, evidence_of(bags, np.arange(9) % 2), np.random.RandomState(seed))
+        assert chosen.tolist() == list(range(1, 9))
+
+
+def test_where_every_bag_is_too_large_one_is_taken(monkeypatch):
+    bags = Bags(np.random.default_rng(0).normal(size=(200, 2)), np.repeat([0, 1], 100))
+    monkeypatch.setattr(learning, "LEARNING_ROWS", 40)
+    assert len(learning._subset(bags, evidence_of(bags, [0, 1]), np.random.RandomState(0))) == 1
+
+
+# ---------------------------------------------------------------- when it fails
+
+
+def test_where_no_kernel_can_be_judged_the_given_one_stays_with_a_warning(problem, monkeypatch):
+    bags, y = problem
+
+    def fails(self, design):
+        raise NumericalError("nowhere")
+
+    monkeypatch.setattr(_ByMessages, "_log_evidence", fails)
+    with pytest.warns(ConvergenceWarning, match="could be evaluated nowhere, so the kernel stays as given") as caught:
+        model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
+    assert caught[0].filename == __file__
+    assert model.kernel_.outputscale.item() == pytest.approx(8.0, rel=1e-9)
+    assert model.kernel_.base_kernel.lengthscale.item() == pytest.approx(np.sqrt(2.0), rel=1e-9)
+    assert not model.learning_trace_.converged
+    assert model.score(bags, y) > 0.6
+
+
+def test_a_search_that_does_not_settle_keeps_the_best_with_a_warning(problem, monkeypatch):
+    bags, y = problem
+    monkeypatch.setattr(learning, "_MOST_ITERATIONS", 1)
+    with pytest.warns(ConvergenceWarning, match=r"stopped after \d+ evaluations before it settled; the best"):
+        model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
+    monkeypatch.undo()
+    assert (
+        model.log_evidence_
+        > BagGP(n_inducing=10, random_state=0, kernel=start(bags).kernel, learn=False).fit(bags, y).log_evidence_
+    )
+
+
+def test_messages_that_do_not_settle_refuse_the_kernel(problem, monkeypatch):
+    bags, y = problem
+    monkeypatch.setattr(learning, "_SWEEPS", 2)
+    features = start(bags)
+    objective = _ByMessages(features.kernel, features.inducing, features, bags, evidence_of(bags, y))
+    with pytest.raises(NumericalError, match="does not settle at this kernel"):
+        objective()
+
+
+def test_messages_of_the_last_kernel_are_dropped_where_they_do_not_fit_the_next(problem):
+    """From a kernel of small variance to one of large: the old messages may not even be possible."""
+    bags, y = problem
+    features = start(bags)
+    kernel = copy.deepcopy(features.kernel)
+    objective = _ByMessages(kernel, features.inducing, features, bags, evidence_of(bags, y))
+    fresh = []
+    for variance in (0.5, 30.0, 2.0):
+        kernel.outputscale = variance
+        alone = _ByMessages(kernel, features.inducing, features, bags, evidence_of(bags, y))
+        fresh.append(objective().item() - alone().item())
+    np.testing.assert_allclose(fresh, 0.0, atol=1e-4)
+
+
+def test_interruption_inside_an_inference_ends_the_search_with_the_best_kernel(problem, monkeypatch):
+    bags, y = problem
+    sweeps = {"n": 0}
+    original = ExpectationPropagation.step
+
+    def step(self):
+        sweeps["n"] += 1
+        if sweeps["n"] == 80:
+            raise KeyboardInterrupt
+        return original(self)
+
+    monkeypatch.setattr(ExpectationPropagation, "step", step)
+    result = learned(bags, y)
+    assert result.trace.interrupted
+    assert sweeps["n"] == 80, "the search went on after it was interrupted"
+    assert np.isfinite(result.trace.values).any()
+    assert torch.isfinite(result.features.lower).all()

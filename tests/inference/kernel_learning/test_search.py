@@ -1,0 +1,227 @@
+"""The search for parameters of high evidence: optima, walls, restarts, interruption."""
+
+import numpy as np
+import pytest
+import torch
+
+from bagwise.exceptions import NumericalError
+from bagwise.inference.kernel_learning.by_messages import TensorBlock
+from bagwise.inference.kernel_learning.search import EvidenceSearch
+from bagwise.inference.loop import SILENT, Watch
+
+
+class Numbers(TensorBlock):
+    """A vector with a Gaussian prior."""
+
+    def __init__(self, start, centre=0.0, spread=np.inf):
+        self.tensor = torch.tensor(start, dtype=torch.float64)
+        super().__init__(self.tensor)
+        self.centre, self.spread = np.full(len(start), centre), np.full(len(start), spread)
+
+
+def random(seed=0):
+    return np.random.RandomState(seed)
+
+
+def search(block, objective, n_restarts=1, max_iter=100, seed=0, watch=SILENT):
+    return EvidenceSearch([block], objective).run(n_restarts, max_iter, random(seed), watch)
+
+
+def valley(x):
+    """−Rosenbrock's function, largest (0) at (1, 1)."""
+    return -((1 - x[0]) ** 2) - 100 * (x[1] - x[0] ** 2) ** 2
+
+
+def test_finds_the_optimum_of_a_known_function():
+    block = Numbers([-1.2, 1.0])
+    trace = search(block, lambda: valley(block.tensor), max_iter=200)
+    assert trace.converged
+    assert block.get() == pytest.approx([1.0, 1.0], abs=1e-2)
+    assert trace.values[-1] == pytest.approx(0.0, abs=1e-4)
+
+
+def test_the_prior_is_part_of_what_is_maximised():
+    """Evidence −(x − 4)²/2 and prior N(1, ½²): the maximum is their precision-weighted mean."""
+    block = Numbers([0.0], centre=1.0, spread=0.5)
+    trace = search(block, lambda: -0.5 * (block.tensor[0] - 4.0) ** 2)
+    assert block.get() == pytest.approx([(4.0 + 4.0 * 1.0) / 5.0], abs=1e-3)
+    assert trace.values[-1] == pytest.approx(-0.5 * (1.6 - 4.0) ** 2 - 0.5 * (0.6 / 0.5) ** 2, abs=1e-5)
+
+
+def test_several_blocks_are_searched_together():
+    first, second = Numbers([0.0]), Numbers([0.0, 0.0], centre=3.0, spread=1.0)
+
+    def objective():
+        return -((first.tensor[0] - 2.0) ** 2) - (first.tensor[0] + second.tensor[0]) ** 2
+
+    trace = EvidenceSearch([first, second], objective).run(1, 100, random(), SILENT)
+    assert trace.converged
+    x, (y, z) = first.get()[0], second.get()
+    assert z == pytest.approx(3.0, abs=1e-3)  # nothing but its prior speaks of it
+    assert x - 2.0 + x + y == pytest.approx(0.0, abs=1e-2)
+    assert 2 * (x + y) + (y - 3.0) == pytest.approx(0.0, abs=1e-2)
+
+
+def test_the_trace_is_the_best_value_so_far():
+    block = Numbers([-1.2, 1.0])
+    trace = search(block, lambda: valley(block.tensor))
+    assert trace.values[0] == pytest.approx(valley(torch.tensor([-1.2, 1.0])).item())
+    assert (np.diff(trace.values) >= 0).all()
+
+
+@pytest.mark.parametrize("failure", ["error", "nan", "infinite gradient"])
+def test_regions_that_cannot_be_evaluated_are_walls(failure):
+    """x − e^(x − 1) has its optimum at 1, and is so straight far below that a first guess goes much too far."""
+    block, refused = Numbers([-8.0]), []
+
+    def objective():
+        x = block.tensor[0]
+        if x > 1.5:
+            refused.append(x.item())
+            if failure == "error":
+                raise NumericalError("not here")
+            return x * float("nan") if failure == "nan" else torch.sqrt(x - x.detach())
+        return 10 * (x - torch.exp(x - 1))
+
+    search(block, objective)
+    assert refused, "the search never met the wall"
+    assert block.get() == pytest.approx([1.0], abs=1e-2)
+
+
+def test_the_best_finite_point_is_kept_where_the_optimum_is_behind_a_wall():
+    block, seen = Numbers([0.0]), []
+
+    def objective():
+        x = block.tensor[0]
+        if x > 0.8:
+            raise NumericalError("not here")
+        seen.append(x.item())
+        return -((x - 3.0) ** 2)
+
+    search(block, objective)
+    assert block.get()[0] == max(seen)
+    assert 0.0 < block.get()[0] <= 0.8
+
+
+def test_other_errors_are_not_swallowed():
+    block = Numbers([0.0])
+
+    def objective():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        search(block, objective)
+
+
+def two_hills(x):
+    """A low hill at −2 and a high one at 4."""
+    return torch.exp(-0.5 * (x + 2) ** 2) + 5 * torch.exp(-0.5 * (x - 4) ** 2)
+
+
+def test_restarts_find_the_higher_hill():
+    ends = {}
+    for n_restarts in (1, 12):
+        block = Numbers([-2.5], centre=0.0, spread=20.0)
+        search(block, lambda block=block: 50 * two_hills(block.tensor[0]), n_restarts=n_restarts)
+        ends[n_restarts] = block.get()[0]
+    assert ends[1] == pytest.approx(-2.0, abs=0.1)
+    assert ends[12] == pytest.approx(4.0, abs=0.1)
+
+
+def test_a_restart_that_finds_nothing_better_changes_nothing():
+    block = Numbers([4.2], centre=0.0, spread=1.0)
+    trace = search(block, lambda: 500 * two_hills(block.tensor[0]), n_restarts=4)
+    assert block.get()[0] == pytest.approx(4.0, abs=0.1)
+    assert trace.converged
+
+
+def test_restarts_follow_the_random_numbers_they_are_given():
+    starts = []
+    for seed in (1, 1, 2):
+        block, seen = Numbers([0.0], centre=0.0, spread=1.0), []
+
+        def objective(block=block, seen=seen):
+            seen.append(block.tensor.item())
+            return -(block.tensor[0] ** 2)
+
+        search(block, objective, n_restarts=3, seed=seed)
+        starts.append(seen)
+    assert starts[0] == starts[1] != starts[2]
+
+
+def test_parameters_without_a_prior_restart_from_where_they_were():
+    free, held = Numbers([7.0]), Numbers([0.0], spread=1.0)
+    seen = []
+
+    def objective():
+        seen.append((free.tensor.item(), held.tensor.item()))
+        return 0.0 * free.tensor[0] + 0.0 * held.tensor[0]
+
+    EvidenceSearch([free, held], objective).run(3, 5, random(), SILENT)
+    assert {first for first, _ in seen} == {7.0}
+    assert len({second for _, second in seen}) >= 3
+
+
+def test_too_few_iterations_are_said_to_be_too_few():
+    block = Numbers([-1.2, 1.0])
+    trace = search(block, lambda: valley(block.tensor), max_iter=3)
+    assert not trace.converged
+    assert valley(block.tensor).item() == pytest.approx(trace.values[-1])
+
+
+def test_where_nothing_can_be_evaluated_the_start_remains_and_more_starts_are_tried():
+    block, tried = Numbers([0.3], centre=0.0, spread=1.0), []
+
+    def objective():
+        tried.append(block.tensor.item())
+        raise NumericalError("nowhere")
+
+    trace = search(block, objective)
+    assert not trace.converged
+    assert not np.isfinite(trace.values).any()
+    assert block.get()[0] == 0.3
+    assert len(set(tried)) == 4
+
+
+def test_a_start_that_cannot_be_evaluated_does_not_end_the_search():
+    block = Numbers([9.0], centre=0.0, spread=1.0)
+
+    def objective():
+        if block.tensor[0] > 5.0:
+            raise NumericalError("not here")
+        return -(block.tensor[0] ** 2)
+
+    trace = search(block, objective)
+    assert trace.converged
+    assert block.get()[0] == pytest.approx(0.0, abs=1e-2)
+
+
+def test_interruption_keeps_the_best_point():
+    block, best = Numbers([-1.2, 1.0]), []
+
+    def objective():
+        if len(best) == 12:
+            raise KeyboardInterrupt
+        value = valley(block.tensor)
+        best.append((value.item(), tuple(block.get())))
+        return value
+
+    trace = search(block, objective)
+    assert trace.interrupted
+    assert not trace.converged
+    assert len(trace) == 12
+    assert tuple(block.get()) == max(best)[1]
+
+
+def test_gradients_are_not_left_behind():
+    block = Numbers([0.0, 0.0])
+    search(block, lambda: valley(block.tensor))
+    assert block.tensor.grad is None
+
+
+def test_progress_is_shown_only_when_asked_for(capsys):
+    block = Numbers([0.0, 0.0])
+    search(block, lambda: valley(block.tensor))
+    assert capsys.readouterr() == ("", "")
+    search(block, lambda: valley(block.tensor), watch=Watch("learning", verbose=1))
+    assert "learning" in capsys.readouterr().err
