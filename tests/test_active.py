@@ -16,7 +16,8 @@ from bagwise import Bags, MILGPProbit
 from bagwise.active import LARGEST_EXACT_BATCH, Suggestions, suggest
 from bagwise.exceptions import BagDataError
 from bagwise.gp.posterior import GaussianPosterior
-from bagwise.predict.bags import sobol_normals
+from bagwise.numerics.links import PROBIT
+from bagwise.predict.points import points_of
 
 
 def entropy(p):
@@ -28,7 +29,7 @@ def entropy(p):
 def chances(model, bags, column=0):
     """P(the bag is positive | v) for every draw, bag after bag: (B, S)."""
     phi, kappa = model.features_.transform(bags)
-    v = model.posterior_.draws(sobol_normals(phi.shape[1], model.seed_))[column].numpy()
+    v = points_of(model.posterior_, model.seed_).weights[column].numpy()
     negative = norm.cdf(-phi @ v / np.sqrt(1 + kappa)[:, None])
     return 1 - np.stack([negative[a:b].prod(0) for a, b in itertools.pairwise(bags.offsets)])
 
@@ -72,7 +73,9 @@ def far_away(spread, mean=0.0):
         bags, random_labels(np.random.default_rng(0), bags)
     )
     factors = torch.diag(torch.tensor([1.0, 1.0 / spread]).double())[None]
-    posterior = GaussianPosterior(torch.tensor([[0.0], [mean]]).double(), factors, torch.zeros(1, dtype=torch.int64))
+    posterior = GaussianPosterior(
+        torch.tensor([[0.0], [mean]]).double(), factors, torch.zeros(1, dtype=torch.int64), PROBIT
+    )
     return posed(model, posterior, features_of(bags, n_inducing=1, bias=1.0)), np.full((1, 2), 1e3)
 
 
@@ -148,7 +151,7 @@ def test_order_and_company_change_no_utility(fitted, monkeypatch):
     order = np.random.default_rng(0).permutation(len(bags))
     np.testing.assert_allclose(suggest(model, bags[order]).utilities, utilities[order], atol=1e-10)
     assert suggest(model, bags[5]).utilities[0] == pytest.approx(utilities[5], abs=1e-10)
-    monkeypatch.setattr("bagwise.predict.draws._BLOCK", 50)
+    monkeypatch.setattr("bagwise.numerics.blocks.BLOCK", 50)
     monkeypatch.setattr("bagwise.gp.features._CHUNK_ROWS", {"cpu": 7})
     np.testing.assert_allclose(suggest(model, bags).utilities, utilities, atol=1e-10)
 
@@ -205,7 +208,7 @@ def test_copies_are_not_all_chosen(n):
     rng = np.random.default_rng(3)
     training = random_bags(rng, n_bags=20)
     features, posterior = features_of(training, n_inducing=12), some_posterior(rng, 12)
-    posterior = GaussianPosterior(0.2 * posterior.mean, 0.1 * posterior.factors, posterior.factor_of)
+    posterior = GaussianPosterior(0.2 * posterior.mean, 0.1 * posterior.factors, posterior.factor_of, PROBIT)
     model = MILGPProbit(random_state=0, n_inducing=12).fit(training, random_labels(rng, training))
     posed(model, posterior, features)
     best = training[int(suggest(model, training).indices[0])].X

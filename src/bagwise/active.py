@@ -1,7 +1,7 @@
 """Which bag, or which single instance, to label next (theory section 1.7)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,9 @@ from torch import Tensor
 from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
-from bagwise.gp.features import Design, Features
 from bagwise.gp.posterior import Posterior
 from bagwise.metrics import positive_proba
-from bagwise.predict.draws import posterior_draws
+from bagwise.predict.points import latent_bags, points_of
 
 CANDIDATES = ("bags", "instances")
 STRATEGIES = ("bald", "entropy", "random")
@@ -105,7 +104,7 @@ def suggest(
 
 def _checked_bags(model: Any, bags: Any) -> Bags:
     check_is_fitted(model, "posterior_")
-    if hasattr(model, "instance_classes_"):
+    if model.rule_.of_classes:
         raise BagDataError(
             f"suggest asks for labels of two classes; {type(model).__name__} chooses one class out of many. Take the "
             "bags whose largest probability in `bagwise predict` (predict_proba) is smallest, of which it is unsure."
@@ -161,22 +160,14 @@ class _Pool:
     """Candidates as bags (an instance is a bag of one), seen through the draws of the model."""
 
     def __init__(self, model: Any, bags: Bags) -> None:
-        self.features: Features = model.features_
-        self.posterior: Posterior = model.posterior_
-        self.seed: int = model.seed_
         self.model, self.bags = model, bags
-
-    @cached_property
-    def draws(self) -> Tensor:
-        """(K, R, S), the same for every candidate."""
-        return posterior_draws(self.posterior, self.seed)
+        self.points = points_of(model.posterior_, model.seed_)  # the same for every candidate
 
     def information(self) -> Floats:
         """(1.11), summed over label columns."""
         parts = []
-        for _, design in self.features.designs(self.bags):
-            columns = [_information(_outcomes(log_none)) for log_none in self._log_none(design)]
-            parts.append(torch.stack(columns).sum(0))
+        for columns in self._log_negative(self.bags):
+            parts.append(torch.stack([_information(_outcomes(column)) for column in columns]).sum(0))
         return torch.cat(parts).cpu().numpy()
 
     def entropy(self) -> Floats:
@@ -187,17 +178,19 @@ class _Pool:
 
     def outcomes(self, numbers: Ints) -> list[_Outcomes]:
         """What the labels of some candidates may turn out to be, one entry per label column."""
-        designs = [self._log_none(design) for _, design in self.features.designs(self.bags[numbers])]
-        return [_outcomes(torch.cat(column)) for column in zip(*designs, strict=True)]
+        parts = self._log_negative(self.bags[numbers])
+        return [_outcomes(torch.cat(column)) for column in zip(*parts, strict=True)]
 
-    def _log_none(self, design: Design) -> list[Tensor]:
-        columns: list[Tensor] = self.model._log_negative(design, self.draws)
-        return columns
+    def _log_negative(self, bags: Bags) -> Iterator[list[Tensor]]:
+        """log P(negative | v) under every draw, one (b, S) per label column, for a bounded number of bags at a time."""
+        model = self.model
+        for latent in latent_bags(model.features_, model.posterior_, bags, self.points):
+            yield [model.rule_.log_negative(latent, column) for column in range(latent.n_labels)]
 
 
-def _outcomes(log_none: Tensor) -> _Outcomes:
-    positive, negative = -torch.expm1(log_none), torch.exp(log_none)
-    noise = -(torch.special.xlogy(positive, positive) + negative * log_none).mean(1)
+def _outcomes(log_negative: Tensor) -> _Outcomes:
+    positive, negative = -torch.expm1(log_negative), torch.exp(log_negative)
+    noise = -(torch.special.xlogy(positive, positive) + negative * log_negative).mean(1)
     return _Outcomes(positive, negative, noise)
 
 
@@ -243,7 +236,7 @@ class _Batch:
 
     def __init__(self, pool: _Pool, utilities: Floats, ranked: Ints) -> None:
         self.pool, self.utilities, self.ranked = pool, utilities, ranked
-        self.step = max(_SHORTLIST // len(pool.draws), _LEAST_LISTED)
+        self.step = max(_SHORTLIST // len(pool.points.weights), _LEAST_LISTED)
         self.columns = pool.outcomes(ranked[: self.step])
         self.left = torch.stack([_information(column) for column in self.columns])  # (K, shortlist)
         self.groups = [[_nothing_known(column) for column in self.columns]]

@@ -1,5 +1,8 @@
 """Errors and warnings. Every message says what is wrong, where, what was expected and how to mend it."""
 
+import inspect
+import warnings
+
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 
@@ -25,3 +28,15 @@ class BagDataWarning(UserWarning):
 
 class ConvergenceWarning(_SklearnConvergenceWarning):
     """An iteration stopped before it settled."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn where the user called: at the first line up the stack that is not the library's own."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module == "bagwise" or module.startswith("bagwise.")

@@ -52,3 +52,10 @@ def _described(path: PathLike, metadata: dict[str, str]) -> dict[str, Any]:
             f"to schema {SCHEMA}. Update bagwise to load it."
         )
     return description
+
+
+def notes_of(description: dict[str, Any]) -> dict[str, Any]:
+    """The notes in a description; those of schema 1 stood among the fitted attributes."""
+    fitted = description.get("fitted")
+    found = description.get("notes", fitted.get("columns") if isinstance(fitted, dict) else None)
+    return found if isinstance(found, dict) else {}

@@ -1,5 +1,7 @@
 """The contract that every estimator of bags keeps; usable for estimators written elsewhere."""
 
+import functools
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,11 +16,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
 
+from bagwise.bag_models.rules import Rule
 from bagwise.bags import Bags
+from bagwise.evidence.statements import count, fraction, label
 from bagwise.exceptions import BagDataError, BagDataWarning
 
 SAME = 1e-10  # what rounding may change in a probability
+LEARNED = 0.85  # accuracy on new bags, and AUC on their instances, of a problem that every model should solve
 
 Check = Callable[[Any], None]
 
@@ -211,15 +217,71 @@ def check_kernel_variance(estimator: Any) -> None:
     assert (model.predict_latent(bags)[1] > 0).all(), "a latent variance is not positive"
 
 
+def check_learns(estimator: Any) -> None:
+    """On an easy problem, with bags larger than one, new bags and their instances are told apart."""
+    bags, y, _ = _easy_problem(estimator)
+    new, new_y, new_truth = _easy_problem(estimator, seed=1)
+    model = _fit(estimator, bags, y)
+    accuracy = model.score(new, new_y)
+    assert accuracy >= LEARNED, f"only {accuracy:.2f} of the bags of an easy problem are told apart"
+    positive = 1.0 - model.predict_instance_proba(new)[:, -1 if _takes_candidates(estimator) else 0]
+    auc = roc_auc_score(new_truth, positive)
+    assert auc >= LEARNED, f"the positive instances of an easy problem are ranked with an AUC of {auc:.2f} only"
+
+
+def check_rule(estimator: Any) -> None:
+    """Fit and prediction agree on what a bag is, and no answer depends on a constructor argument after the fit."""
+    bags, y, _ = _easy_problem(estimator, sizes=(12, 20))
+    model = _fit(estimator, bags, y)
+    assert isinstance(model.rule_, Rule), "a fitted model must say what a bag is: rule_"
+    classes = model.predict_proba(bags)
+    wanted = (y / y.sum(axis=1, keepdims=True) if y.ndim == 2 else np.column_stack([1 - y, y])).mean(axis=0)
+    off = np.abs(classes.mean(axis=0) - wanted).max()
+    assert off <= 0.25, f"on its own training bags the mean probability of a class is {off:.2f} off its share"
+    before = _everything(model, bags)
+    for name in model.get_params(deep=False):
+        setattr(model, name, object())
+    for name, answer in _everything(model, bags).items():
+        _same(answer, before[name], f"{name} depends on a constructor argument after the fit", 0.0)
+
+
+def _everything(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
+    """Every answer about some bags that needs no further argument."""
+    names = ("predict_proba", "predict_instance_proba", "predict_latent", "predict_fraction")
+    asked = [name for name in names if hasattr(model, name)]
+    return {name: np.concatenate([np.ravel(part) for part in getattr(model, name)(bags)]) for name in asked}
+
+
+def check_undeclared_evidence(estimator: Any) -> None:
+    """Evidence that the model's card does not list is refused."""
+    bags, y = _problem(estimator)
+    some = np.full(bags.n_instances, np.nan)
+    some[0] = 0.0
+    share = np.full(len(bags), 0.5)
+    undeclared = {
+        "known": (bags.with_known(some), y),
+        "fraction": (bags, fraction(share)),
+        "count": (bags, count(np.zeros(len(bags)), bags.sizes)),
+        "label": (bags, label((share > 0).astype(float))),
+    }
+    for kind, (given, said) in undeclared.items():
+        if kind not in estimator.card.evidence:
+            act = functools.partial(_fit, estimator, given, said)
+            _raises(BagDataError, act, f"evidence of the kind {kind} is taken, though the card does not list it")
+
+
 def check_files(estimator: Any) -> None:
     """A model loaded in a new process predicts bit for bit the same."""
     bags, y = _problem(estimator)
     model = _fit(estimator, bags, y)
+    own = type(estimator)
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         model.save(where / "model.safetensors")
         bags.save(where / "bags.npz")
-        subprocess.run([sys.executable, "-W", "ignore", "-c", _RELOAD, folder], check=True)
+        script = _RELOAD.format(module=own.__module__, name=own.__qualname__)
+        known = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        subprocess.run([sys.executable, "-W", "ignore", "-c", script, folder], check=True, env=known)
         _same(np.load(where / "bag.npy"), model.predict_proba(bags), "a loaded model answers otherwise for bags", 0.0)
         _same(np.load(where / "instance.npy"), model.predict_instance_proba(bags), "… for instances", 0.0)
 
@@ -248,14 +310,18 @@ CHECKS: tuple[Check, ...] = (
     check_missing_labels,
     check_columns,
     check_kernel_variance,
+    check_learns,
+    check_rule,
+    check_undeclared_evidence,
     check_files,
     check_errors,
 )
 
 _RELOAD = """
 import sys, numpy as np, bagwise
+from {module} import {name}
 folder = sys.argv[1]
-model, bags = bagwise.load(folder + "/model.safetensors"), bagwise.Bags.load(folder + "/bags.npz")
+model, bags = {name}.load(folder + "/model.safetensors"), bagwise.Bags.load(folder + "/bags.npz")
 np.save(folder + "/bag.npy", model.predict_proba(bags))
 np.save(folder + "/instance.npy", model.predict_instance_proba(bags))
 """
@@ -278,6 +344,29 @@ def _problem(estimator: Any, seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDA
     true = np.where(positive, 0, np.where(bags.X[bags.offsets[:-1], 1] > 0, 1, 2))
     excluded = (true + rng.integers(1, 3, n_bags)) % 3
     return bags, (np.arange(3) != excluded[:, None]).astype(int)
+
+
+def _easy_problem(
+    estimator: Any, seed: int = 0, n_bags: int = 36, sizes: tuple[int, int] = (4, 8)
+) -> tuple[Bags, NDArray[Any], NDArray[Any]]:
+    """Clusters far apart; half of the instances of a positive bag (of a bag of a class) lie in one of their own.
+
+    Whatever makes a bag positive (one instance, the mean of them, their largest score), these bags agree about it.
+    """
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(sizes[0], sizes[1] + 1, n_bags)
+    index = np.repeat(np.arange(n_bags), counts)
+    place = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kinds = 3 if _takes_candidates(estimator) else 2
+    kind = np.arange(n_bags) % kinds
+    marked = (place < counts[index] / 2) & ((kind[index] > 0) | (kinds == 3))
+    angle = 2.0 * np.pi * kind[index] / kinds
+    centre = np.where(marked[:, None], 3.0 * np.column_stack([np.cos(angle), np.sin(angle)]), 0.0)
+    bags = Bags(centre + 0.5 * rng.normal(size=centre.shape), index)
+    if kinds == 2:
+        return bags, kind, marked.astype(int)
+    wrong = (kind + rng.integers(1, 3, n_bags)) % 3
+    return bags, (np.arange(3) != wrong[:, None]).astype(int), marked.astype(int)
 
 
 def _seeded(estimator: Any) -> Any:

@@ -18,6 +18,7 @@ from bagwise.datasets import make_bags
 from bagwise.exceptions import BagDataError
 from bagwise.io import read_table, write_npz, write_table
 from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
+from bagwise.models import load_with_notes
 
 QUICK = ("--set", "n_inducing=10", "--set", "max_iter=4", "--set", "random_state=0")
 
@@ -63,8 +64,8 @@ def two_labels(folder):
 
 
 def test_the_model_file_remembers_its_columns(folder):
-    model = bagwise.load(folder / "model")
-    assert model.columns_ == {"bag": "slide", "known": None, "label": ["cancer"], "arrays": []}
+    model, columns = load_with_notes(folder / "model")
+    assert columns == {"bag": "slide", "known": None, "label": ["cancer"], "arrays": []}
     assert list(model.feature_names_in_) == ["u", "v", "w"]
     assert model.get_params()["n_inducing"] == 10
 
@@ -334,13 +335,13 @@ def test_the_evidence_options_fit_what_python_fits(counted):
     settings = {"learn": False, "n_inducing": 10, "random_state": 0}
     for name, columns in {"fraction": ["share"], "count": ["lo", "hi"]}.items():
         bags, y = bags_of(frame, *columns)
-        model, alone = bagwise.load(counted / name), BagGP(evidence=name, **settings).fit(bags, y)
-        assert (model.evidence, model.columns_[name]) == (name, columns)
+        (model, noted), alone = load_with_notes(counted / name), BagGP(evidence=name, **settings).fit(bags, y)
+        assert (model.evidence, noted[name]) == (name, columns)
         np.testing.assert_allclose(model.predict_proba(bags), alone.predict_proba(bags), atol=1e-12)
     bags, y = bags_of(frame, "label")
     informed = BagGP(**settings).fit(bags.with_known(frame["seen"].to_numpy()[bags.rows]), y)
-    model = bagwise.load(counted / "known")
-    assert model.columns_["known"] == "seen"
+    model, columns = load_with_notes(counted / "known")
+    assert columns["known"] == "seen"
     np.testing.assert_allclose(model.predict_proba(bags), informed.predict_proba(bags), atol=1e-12)
 
 

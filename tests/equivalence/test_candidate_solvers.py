@@ -19,7 +19,7 @@ from bagwise.bag_models.dirichlet import (
 from bagwise.gp.features import make_features
 from bagwise.inference.candidates.conjugate_gradients import LowRank, solve
 from bagwise.inference.candidates.kernel_matrix import KernelMatrix, pivoted_cholesky
-from bagwise.inference.candidates.sparse import Model, evidence_cotangents, fit_targets, start_step
+from bagwise.inference.candidates.sparse import Regression, evidence_cotangents, fit_targets, start_step
 from bagwise.inference.chunks import in_memory
 from bagwise.numerics.segments import Segments
 
@@ -77,7 +77,7 @@ def sparse_chunks(bags, table, kernel, n_inducing=None, approximation="fitc", ji
         random=np.random.RandomState(0),
     )
     evidence = CandidateEvidence(augmented(table.astype(bool), True), bags.offsets)
-    model = Model(Disambiguation("uniform", EPS), approximation)
+    model = Regression(Disambiguation("uniform", EPS), approximation)
     chunks = in_memory(features, bags, evidence)
     chunks.sweep(start_step, model)
     return features, chunks, model

@@ -11,7 +11,8 @@ from tests.problems import features_of, random_bags
 
 from bagwise import BagDataError, Bags, MILGPProbit
 from bagwise.gp import features, kernels
-from bagwise.gp.features import bag_slices, column_moments
+from bagwise.gp.features import bag_slices
+from bagwise.gp.moments import column_moments
 
 
 @pytest.fixture

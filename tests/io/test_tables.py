@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 from bagwise import Bags
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.exceptions import BagDataError
 from bagwise.io import read_npz, read_table, write_npz, write_table
 from bagwise.io.bag_data import read_bags
@@ -267,6 +268,8 @@ def test_known_instances_are_zero_or_one(tmp_path, frame, seen, message):
 
 class Teller:
     """Says the same of every bag, for one label or for two."""
+
+    rule_ = AtLeastOne()
 
     def __init__(self, n_labels):
         self.n_labels = n_labels

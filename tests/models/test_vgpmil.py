@@ -17,7 +17,7 @@ from bagwise.active import suggest
 from bagwise.datasets import make_bags
 from bagwise.inference.logistic_bound import LogisticBound
 from bagwise.numerics.links import LOGISTIC, PROBIT
-from bagwise.predict.bags import sobol_normals
+from bagwise.predict.points import points_of
 
 MODELS = [VGPMIL, LMVGPMIL]
 NAN = np.nan
@@ -169,9 +169,13 @@ def test_kinds_of_evidence_mix():
     np.testing.assert_allclose(labels.predict_proba(bags), VGPMIL(random_state=0).fit(bags, y).predict_proba(bags))
 
 
-@pytest.mark.parametrize(
-    "model", [VGPMIL(), VGPMIL(updates="parallel"), LMVGPMIL(updates="structured")], ids=["plain", "parallel", "margin"]
-)
+def test_margins_are_for_labels(wave):
+    bags, y, _ = wave
+    with pytest.raises(BagDataError, match=r"bag '.*' states a fraction, but LMVGPMIL takes label, known"):
+        LMVGPMIL(updates="structured").fit(bags, fraction(0.5 * y))
+
+
+@pytest.mark.parametrize("model", [VGPMIL(), VGPMIL(updates="parallel")], ids=["plain", "parallel"])
 def test_counts_need_the_structured_update(model, wave):
     bags, y, _ = wave
     names = [f"slide {b}" for b in range(len(bags))]
@@ -299,7 +303,7 @@ def test_counts_are_predicted_with_the_same_link(fitted):
 def test_suggestions_are_made_with_the_same_link(fitted):
     """(1.11) by hand for the logistic link, over the model's own draws; a probit link would choose other numbers."""
     bags, _, _ = make_bags(12, bag_size=(2, 6), random_state=9)
-    v = fitted.posterior_.draws(sobol_normals(fitted.posterior_.mean.shape[0], fitted.seed_))[0].numpy()
+    v = points_of(fitted.posterior_, fitted.seed_).weights[0].numpy()
     phi, kappa = fitted.features_.transform(bags)
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     p = sum(

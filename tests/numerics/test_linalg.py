@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bagwise.exceptions import NumericalError
-from bagwise.numerics.linalg import cholesky, logdet, settled, squared_lengths, unwhiten, weighted_gram, whiten
+from bagwise.numerics.linalg import cholesky, logdet, owned, squared_lengths, unwhiten, weighted_gram, whiten
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def test_solves_and_log_determinant(positive):
     torch.testing.assert_close(logdet(stack), torch.stack([torch.logdet(positive), torch.logdet(4.0 * positive)]))
 
 
-def test_settled_is_a_copy_with_rows_together():
+def test_owned_is_a_copy_with_rows_together():
     A = torch.arange(6.0).reshape(2, 3).T
-    copy = settled(A)
+    copy = owned(A)
     assert copy.is_contiguous()
     assert torch.equal(copy, A)
     assert copy.data_ptr() != A.data_ptr()

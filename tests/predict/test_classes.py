@@ -7,7 +7,8 @@ from scipy.integrate import dblquad
 from scipy.stats import norm
 from tests.problems import segments_of
 
-from bagwise.predict.classes import class_probability, strongest_class
+from bagwise.bag_models.rules import StrongestInstance
+from bagwise.predict.classes import class_probability
 
 
 def test_two_classes_are_the_integral():
@@ -39,11 +40,11 @@ def test_without_variance_it_is_the_softmax():
 def test_rows_do_not_depend_on_their_company(monkeypatch):
     mean, variance = torch.randn(9, 4, dtype=torch.float64), torch.rand(9, 4, dtype=torch.float64)
     together = class_probability(mean, variance, seed=1)
-    monkeypatch.setattr("bagwise.predict.classes._BLOCK", 1)
+    monkeypatch.setattr("bagwise.numerics.blocks.BLOCK", 1)
     torch.testing.assert_close(class_probability(mean, variance, seed=1), together, rtol=0, atol=1e-14)
 
 
 def test_the_strongest_instance_speaks_for_its_bag():
     theta = torch.tensor([[0.1, 0.6], [0.3, 0.2], [0.05, 0.05]], dtype=torch.float64)
-    found = strongest_class(theta, segments_of([2, 1]))
+    found = StrongestInstance(none=False).probability(theta, segments_of([2, 1]))
     np.testing.assert_allclose(found, [[0.3 / 0.9, 0.6 / 0.9], [0.5, 0.5]])

@@ -11,11 +11,14 @@ from tests.predict.test_bags import covariance, some_posterior
 from tests.problems import features_of, random_bags
 
 from bagwise import Bags
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.exceptions import BagDataError
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.numerics.counting.law import FOURIER_ERROR, LARGEST_TABLE_BAG, summed_count_laws
-from bagwise.predict.bags import bag_probability, instance_probability, sobol_normals
+from bagwise.numerics.links import PROBIT
+from bagwise.predict.bags import bag_probability, instance_probability
 from bagwise.predict.counts import count_distribution, count_probability, fraction_summary
+from bagwise.predict.points import points_of
 
 SEED = 3
 
@@ -49,7 +52,9 @@ def sure_posterior(mean, columns=2):
     """A posterior without spread: v = (0, …, 0, mean)."""
     weights = torch.zeros(columns, 1, dtype=torch.float64)
     weights[-1] = mean
-    return GaussianPosterior(weights, 1e9 * torch.eye(columns).double()[None], torch.zeros(1, dtype=torch.int64))
+    return GaussianPosterior(
+        weights, 1e9 * torch.eye(columns).double()[None], torch.zeros(1, dtype=torch.int64), PROBIT
+    )
 
 
 # ---------------------------------------------------------------- the law of independent instances
@@ -92,7 +97,7 @@ def test_small_chances_keep_their_digits():
 def test_the_law_is_the_average_over_the_draws_of_the_model():
     features, posterior, bags = a_problem()
     phi, kappa = features.transform(bags)
-    v = posterior.draws(sobol_normals(11, SEED))[0].numpy()
+    v = points_of(posterior, SEED).weights[0].numpy()
     p = norm.cdf(phi @ v / np.sqrt(1 + kappa)[:, None])
     found = laws_by_bag(count_distribution(features, posterior, bags, SEED)[:, 0], bags)
     for b, law in enumerate(found):
@@ -126,7 +131,9 @@ def test_columns_have_their_own_laws():
     together = count_distribution(features, posterior, bags, SEED)
     assert together.shape == (bags.n_instances + len(bags), 3)
     for k in range(3):
-        alone = GaussianPosterior(posterior.mean[:, [k]], posterior.factors[[k]], torch.zeros(1, dtype=torch.int64))
+        alone = GaussianPosterior(
+            posterior.mean[:, [k]], posterior.factors[[k]], torch.zeros(1, dtype=torch.int64), PROBIT
+        )
         np.testing.assert_allclose(together[:, [k]], count_distribution(features, alone, bags, SEED), atol=1e-14)
 
 
@@ -145,7 +152,7 @@ def test_company_order_and_chunks_change_nothing(sizes, block, monkeypatch):
         np.testing.assert_allclose(law, laws[bags.ids.index(name)], atol=1e-10)
     for b in range(3):
         np.testing.assert_allclose(count_distribution(features, posterior, bags[b], SEED), laws[b], atol=1e-10)
-    monkeypatch.setattr("bagwise.predict.draws._BLOCK", block)
+    monkeypatch.setattr("bagwise.numerics.blocks.BLOCK", block)
     monkeypatch.setattr("bagwise.gp.features._CHUNK_ROWS", {"cpu": 7})
     monkeypatch.setattr("bagwise.numerics.counting.law._CELLS", {"cpu": 10 * block})
     np.testing.assert_allclose(count_distribution(features, posterior, bags, SEED), np.concatenate(laws), atol=1e-10)
@@ -202,7 +209,7 @@ def test_at_least_one_is_the_bag_probability(sizes):
     found = count_probability(features, posterior, bags, 1, bags.sizes, SEED)
     none = np.stack([law[0] for law in laws_by_bag(count_distribution(features, posterior, bags, SEED), bags)])
     np.testing.assert_allclose(found, 1 - none, atol=1e-10)
-    clamped = bag_probability(features, posterior, bags, SEED)
+    clamped = bag_probability(features, posterior, AtLeastOne(), bags, SEED)
     each = instance_probability(features, posterior, bags)
     least = np.maximum.reduceat(each, bags.offsets[:-1])
     most = np.minimum(np.add.reduceat(each, bags.offsets[:-1]), 1.0)

@@ -92,9 +92,7 @@ def test_hostile_names_are_escaped(tmp_path, data, model):
     bags, y, _ = data
     ids = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', *bags.ids[2:]]
     hostile = Bags(bags.X, np.array(ids, dtype=object)[bags.index])
-    model.columns_ = {"label": ["<b>label</b>"]}
-    page = Page(write_report(model, hostile, y, tmp_path / "r.html", title="<script>"))
-    model.columns_ = {}
+    page = Page(write_report(model, hostile, y, tmp_path / "r.html", title="<script>", labels=["<b>label</b>"]))
     assert page.count("script") == 0
     assert not any("onerror" in attributes for _, attributes in page.tags)
     assert ids[0] in page.text
@@ -130,9 +128,9 @@ def test_several_labels(tmp_path, data):
     bags, y, instance_y = data
     labels = np.stack([y] + [np.roll(y, shift) for shift in range(1, 8)], axis=1)
     model = MILGPProbit(n_inducing=10, max_iter=3, random_state=0).fit(bags, labels)
-    model.columns_ = {"bag": "slide", "label": [f"kind {letter}" for letter in "abcdefgh"]}
+    names = [f"kind {letter}" for letter in "abcdefgh"]
     truth = np.column_stack([instance_y, np.full((len(instance_y), 7), np.nan)])
-    page = Page(write_report(model, bags, labels, tmp_path / "r.html", instance_y=truth))
+    page = Page(write_report(model, bags, labels, tmp_path / "r.html", instance_y=truth, labels=names))
     assert "bag AUC (mean over 8 labels)" in page.text
     assert "Measures of bags" in page.text
     assert "Measures of instances" in page.text

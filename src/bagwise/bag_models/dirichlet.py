@@ -93,7 +93,7 @@ def bag_log_weights(above: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
     return sums, sums + log_at_least_one(log_sums)
 
 
-RULES = ("dirichlet", "consistent", "uniform")
+DISAMBIGUATIONS = ("dirichlet", "consistent", "uniform")
 _BISECTIONS = 60
 FIRST_ROUNDS = 3  # of (7.4) at least before (7.10), and before the kernel is learned
 
@@ -108,7 +108,7 @@ class Disambiguation(NamedTuple):
     raised, by one factor for all instances of a bag, where less than one instance would be expected to have one.
     """
 
-    rule: str
+    kind: str
     eps: float
     at_least_one: bool = True  # only where "none of them" is the last class
     first_rounds: int = FIRST_ROUNDS
@@ -118,17 +118,17 @@ class Disambiguation(NamedTuple):
         return initial_alpha(segments.spread(chunk.candidates), self.eps)
 
     def to_come(self, rounds_made: int) -> bool:
-        """Whether another rule will take over, so that it is too early to stop."""
-        return self.rule == "consistent" and rounds_made <= self.first_rounds
+        """Whether another update will take over, so that it is too early to stop."""
+        return self.kind == "consistent" and rounds_made <= self.first_rounds
 
     def renew(
         self, alpha: Tensor, latent: Tensor, chunk: CandidateChunk, segments: Segments, rounds_made: int
     ) -> Tensor:
         """α after a round, from the posterior means of f, (n, C)."""
-        if self.rule == "uniform":
+        if self.kind == "uniform":
             return alpha
         candidates, means = segments.spread(chunk.candidates), latent.double()
-        if self.rule == "consistent" and rounds_made >= self.first_rounds:
+        if self.kind == "consistent" and rounds_made >= self.first_rounds:
             return consistent_alpha(means, candidates, segments, self.eps)
         if self.at_least_one:
             means = raised_to_one(means, candidates, segments)

@@ -20,7 +20,7 @@ from bagwise._files import write_whole
 from bagwise.bags import Bags
 from bagwise.cli import evidence as cli_evidence
 from bagwise.cli.bench import bench
-from bagwise.cli.evidence import NAME_THEM, fitted_features, read_for
+from bagwise.cli.evidence import NAME_THEM, fitted_features, open_model, read_for
 from bagwise.cli.options import check_output, parse_image_shape, parse_names, parse_settings
 from bagwise.datasets import load_digit_bags
 from bagwise.exceptions import BagDataError, BagwiseError
@@ -28,10 +28,10 @@ from bagwise.io.bag_data import BagData, read_bags
 from bagwise.io.plain_json import plain_numbers
 from bagwise.io.predictions import bag_table, instance_table
 from bagwise.io.tables import table_suffix, write_table
-from bagwise.models import discover, load
+from bagwise.models import discover
 from bagwise.models.bag_gp import BagGP
 from bagwise.report import content, write_report
-from bagwise.report.answers import collect, label_names
+from bagwise.report.answers import collect
 from bagwise.report.terminal import print_frame, print_measures, print_table
 
 
@@ -158,8 +158,7 @@ def fit(
     found = cli_evidence.read_for_fit(data, bag, said, known, parse_names(features), parse_names(ignore))
     started = time.perf_counter()
     estimator.fit(found.bags, found.y)
-    estimator.columns_ = cli_evidence.columns(data, bag, said, known, found)
-    estimator.save(output)
+    estimator.save(output, notes=cli_evidence.columns(data, bag, said, known, found))
     _say_fitted(estimator, found.bags, time.perf_counter() - started)
     typer.echo(f"model: {output}")
 
@@ -176,16 +175,17 @@ def predict(
     for path in filter(None, (instances, bags)):
         table_suffix(path)
         check_output(path)
-    estimator = load(model)
-    known = read_bags(data, bag=bag or estimator.columns_.get("bag"), features=fitted_features(estimator))
+    saved = open_model(model)
+    estimator, labels = saved.estimator, saved.label_names()
+    known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
     if instances is not None:
-        write_table(instance_table(estimator, known.bags, label_names(estimator)), instances)
+        write_table(instance_table(estimator, known.bags, labels), instances)
         typer.echo(f"instances: {instances}")
     if bags is not None:
-        write_table(bag_table(estimator, known.bags, label_names(estimator)), bags)
+        write_table(bag_table(estimator, known.bags, labels), bags)
         typer.echo(f"bags: {bags}")
     if instances is None and bags is None:
-        print_frame(bag_table(estimator, known.bags, label_names(estimator)))
+        print_frame(bag_table(estimator, known.bags, labels))
 
 
 @app.command()
@@ -210,16 +210,16 @@ def evaluate(
     said = cli_evidence.chosen(label, fraction, count, candidates)
     if json_output is not None:
         check_output(json_output)
-    estimator = load(model)
+    saved = open_model(model)
     only_instances = said is None and instance_label is not None
-    known = read_for(estimator, data, bag, said, instance_label, may_be_absent=only_instances)
+    known = read_for(saved, data, bag, said, instance_label, may_be_absent=only_instances)
     if known.y is None and known.instance_y is None:
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
-    truth = cli_evidence.truth(estimator, known, said, data)
-    found = content.reports(collect(estimator, known.bags, truth, known.instance_y))
+    truth = cli_evidence.truth(saved, known, said, data)
+    found = content.reports(collect(saved.estimator, known.bags, truth, known.instance_y, saved.label_names()))
     print_measures(found)
     if json_output is not None:
-        text = json.dumps({"model": estimator.card.name} | plain_numbers(found), indent=2, allow_nan=False)
+        text = json.dumps({"model": saved.estimator.card.name} | plain_numbers(found), indent=2, allow_nan=False)
         write_whole(json_output, lambda stream: stream.write(text.encode("utf-8")))
         typer.echo(f"measures: {json_output}")
 
@@ -240,10 +240,10 @@ def suggest(
     if output is not None:
         table_suffix(output)
         check_output(output)
-    estimator = load(model)
-    known = read_for(estimator, data, bag, None, may_be_absent=True, with_known=True)
+    saved = open_model(model)
+    known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
     candidates = _unlabelled(known) if what == "bags" else known.bags
-    found = active.suggest(estimator, candidates, what=what, n=n, strategy=strategy).to_frame()
+    found = active.suggest(saved.estimator, candidates, what=what, n=n, strategy=strategy).to_frame()
     if output is None:
         texts = found.assign(utility=found["utility"].map("{:.4f}".format)).astype(str)
         print_table(texts.columns, texts.itertuples(index=False))
@@ -272,10 +272,19 @@ def report(
     shape = parse_image_shape(image_shape)
     said = cli_evidence.chosen(label, fraction, count, candidates)
     check_output(output)
-    estimator = load(model)
-    known = read_for(estimator, data, bag, said, instance_label, may_be_absent=said is None)
-    truth = cli_evidence.truth(estimator, known, said, data)
-    write_report(estimator, known.bags, truth, output, instance_y=known.instance_y, title=title, image_shape=shape)
+    saved = open_model(model)
+    known = read_for(saved, data, bag, said, instance_label, may_be_absent=said is None)
+    truth = cli_evidence.truth(saved, known, said, data)
+    write_report(
+        saved.estimator,
+        known.bags,
+        truth,
+        output,
+        instance_y=known.instance_y,
+        title=title,
+        image_shape=shape,
+        labels=saved.label_names(),
+    )
     typer.echo(f"report: {output}")
 
 

@@ -3,7 +3,7 @@
 import inspect
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from bagwise.exceptions import BagDataError
 from bagwise.io.bag_data import BagData, is_archive, read_bags
 from bagwise.io.npz import unnamed_columns
 from bagwise.io.predictions import is_of_classes
-from bagwise.models import discover
+from bagwise.models import discover, load_with_notes
+from bagwise.report.answers import label_names
 
 KINDS = ("label", "fraction", "count", "candidates")
 NAME_THEM = "name the column with --label, --fraction, --count or --candidates"
@@ -137,9 +138,25 @@ def _check_names(said: Said, data: Path) -> None:
 # ---------------------------------------------------------------- for a fitted model
 
 
-def fitted(model: Any, data: Path) -> Said:
+class SavedModel(NamedTuple):
+    """A model from its file, and the columns that the fit found everything in."""
+
+    estimator: Any
+    columns: dict[str, Any]
+
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the label columns."""
+        return label_names(self.estimator, self.columns.get("label"))
+
+
+def open_model(path: Path) -> SavedModel:
+    """The model in a file, with its columns."""
+    return SavedModel(*load_with_notes(path))
+
+
+def fitted(saved: SavedModel, data: Path) -> Said:
     """What the bags said in the fit, under the names it has in a file of this kind."""
-    columns = model.columns_
+    columns = saved.columns
     for kind in ("fraction", "count"):
         if columns.get(kind):
             return Said(kind, tuple(columns[kind]))
@@ -148,7 +165,7 @@ def fitted(model: Any, data: Path) -> Said:
 
 
 def read_for(
-    model: Any,
+    saved: SavedModel,
     data: Path,
     bag: str | None,
     said: Said | None,
@@ -158,14 +175,14 @@ def read_for(
     with_known: bool = False,
 ) -> BagData:
     """Bags and what they say, by the columns the model was fitted on unless the user names others."""
-    asked = said or fitted(model, data)
+    model, asked = saved.estimator, said or fitted(saved, data)
     _check_names(asked, data)
     _check_comparable(model, asked, parse_names(instance_label))
     found = read_bags(
         data,
-        bag=bag or model.columns_.get("bag"),
+        bag=bag or saved.columns.get("bag"),
         labels=array_names(asked, data),
-        known=model.columns_.get("known") if with_known else None,
+        known=saved.columns.get("known") if with_known else None,
         instance_labels=parse_names(instance_label),
         features=fitted_features(model),
         labels_may_be_absent=may_be_absent,
@@ -210,11 +227,11 @@ def fitted_features(model: Any) -> list[str] | None:
     return None if names is None else list(names)
 
 
-def truth(model: Any, found: BagData, said: Said | None, data: Path) -> Any:
+def truth(saved: SavedModel, found: BagData, said: Said | None, data: Path) -> Any:
     """What is to be compared with the model's answers: labels in its own classes, or an ``Evidence``."""
     if found.y is None:
         return None
-    asked = said or fitted(model, data)
+    model, asked = saved.estimator, said or fitted(saved, data)
     kind = asked.kind
     if is_of_classes(model):
         return _by_class(_with_table(found, asked), model.classes_) if kind == "candidates" else np.asarray(found.y)

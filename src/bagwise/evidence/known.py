@@ -1,4 +1,4 @@
-"""Individually known instances as bags of one, for models that know nothing but bag labels."""
+"""Individually known instances: whether there are any, and as bags of one for models of nothing but bag labels."""
 
 from typing import Any
 
@@ -11,15 +11,26 @@ from bagwise.evidence.labels import Labels
 from bagwise.exceptions import BagDataError
 
 
-def with_known_as_bags(bags: Bags, labels: Labels) -> tuple[Bags, NDArray[np.float64]]:
-    """The bags and, after them, one bag for every known instance (a second copy of its row), with all their labels."""
-    if bags.known is None or np.isnan(bags.known).all():
-        return bags, labels.values
-    if labels.several:
+def has_known(bags: Bags) -> bool:
+    """Whether any instance is known by itself."""
+    return bags.known is not None and not bool(np.isnan(bags.known).all())
+
+
+def refuse_known_of_several(bags: Bags) -> None:
+    """Known instances belong to one label column; where there are several, nothing says to which."""
+    if has_known(bags):
         raise BagDataError(
             "the bags carry known instance labels, but y has several label columns and nothing says which one they "
             "belong to; fit that column alone, or drop them with bags.with_known(None)."
         )
+
+
+def with_known_as_bags(bags: Bags, labels: Labels) -> tuple[Bags, NDArray[np.float64]]:
+    """The bags and, after them, one bag for every known instance (a second copy of its row), with all their labels."""
+    if not has_known(bags):
+        return bags, labels.values
+    if labels.several:
+        refuse_known_of_several(bags)
     _check_agreement(bags, labels.values[:, 0])
     rows = np.flatnonzero(~np.isnan(bags.known))
     groups = np.concatenate([bags.index, len(bags) + np.arange(len(rows))])

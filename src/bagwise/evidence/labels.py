@@ -1,7 +1,6 @@
 """Binary bag labels: plain-array y in, numbers and class names out."""
 
 import numbers
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from bagwise._validation import shorten
 from bagwise.bags import Bags
-from bagwise.exceptions import BagDataError, BagDataWarning
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 
 
 @dataclass(frozen=True)
@@ -142,15 +141,13 @@ def _warn_if_one_sided(labels: Labels) -> None:
         seen = np.unique(values[~np.isnan(values)])
         name = f" of {labels.names[column]!r}" if labels.names is not None else ""
         if len(seen) == 0:
-            warnings.warn(
+            warn_user(
                 f"every bag label{name} is missing: the model can only answer with its prior.",
                 BagDataWarning,
-                stacklevel=5,
             )
         elif len(seen) == 1:
-            warnings.warn(
+            warn_user(
                 f"only one class, {labels.classes[int(seen[0])]}, is among the bag labels{name}: the model cannot "
                 "learn to tell it from the other.",
                 BagDataWarning,
-                stacklevel=5,
             )

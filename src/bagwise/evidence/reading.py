@@ -1,6 +1,5 @@
 """y in, evidence about counts out: labels, fractions, ranges, mixtures of them, and known instances."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,9 +9,10 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence, possible_counts, possible_entries
+from bagwise.evidence.known import has_known, refuse_known_of_several
 from bagwise.evidence.labels import label_array, read_labels
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
-from bagwise.exceptions import BagDataError, BagDataWarning
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 
 
 class CountInput(NamedTuple):
@@ -24,55 +24,42 @@ class CountInput(NamedTuple):
     tight: bool  # some bag's number of positives is pinned down from both sides
 
 
-def read_counts(
-    y: Any,
-    bags: Bags,
-    given: Any,
-    kind: str,
-    confidence: Any,
-    label_noise: float,
-    *,
-    plain_labels: bool = False,
-    may_doubt: bool = False,
-) -> CountInput:
-    """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself.
+class CountReading(NamedTuple):
+    """How a model reads ``y``."""
 
-    ``may_doubt``: a confidence of 0 is allowed, and takes back what the bag says.
+    kind: str = "label"  # what y holds where it is no ``Evidence``: "label", "fraction" or "count"
+    confidence: Any = 1000.0  # of fractions
+    label_noise: float = 0.0  # probability that a label is wrong
+    plain_labels: bool = False  # labels stay labels, noisy or with known instances too, for models that want them so
+    may_doubt: bool = False  # a confidence of 0 is allowed, and takes back what the bag says
 
-    ``plain_labels``: labels stay labels, noisy or not and with known instances or without, for models that have a
-    closed form for those; else a table speaks for such bags.
-    """
+
+def read_counts(y: Any, bags: Bags, given: Any, reading: CountReading) -> CountInput:
+    """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself."""
     keyed = isinstance(given, Bags)
-    statement = read_statement(y, bags, keyed, kind, confidence, may_doubt=may_doubt)
-    has_known = bags.known is not None and not np.isnan(bags.known).all()
+    statement = read_statement(y, bags, keyed, reading)
     if statement is not None:
-        if not has_known and (statement.kind == NONE).all():
-            _warn_nothing()
-        return _one_column(statement, bags, label_noise, np.array([0, 1]), plain_labels)
+        if not has_known(bags) and (statement.kind == NONE).all():
+            warn_user("nothing is known about any bag: the model can only answer with its prior.", BagDataWarning)
+        return _one_statement(statement, bags, reading, np.array([0, 1]))
     may_be_empty = isinstance(given, Bags | list | tuple)
-    labels = read_labels(y, bags, keyed=keyed, may_be_empty=may_be_empty, alone=not has_known)
+    labels = read_labels(y, bags, keyed=keyed, may_be_empty=may_be_empty, alone=not has_known(bags))
     if labels.names is None:
-        return _one_column(label(labels.values[:, 0]), bags, label_noise, labels.classes, plain_labels)
-    if has_known:
-        raise BagDataError(
-            "the bags carry known instance labels, but y has several label columns and nothing says which one they "
-            "belong to; fit that column alone, or drop them with bags.with_known(None)."
-        )
-    columns = [_one_column(label(v), bags, label_noise, labels.classes, plain_labels) for v in labels.values.T]
+        return _one_statement(label(labels.values[:, 0]), bags, reading, labels.classes)
+    refuse_known_of_several(bags)
+    columns = [_one_statement(label(values), bags, reading, labels.classes) for values in labels.values.T]
     evidence = CountEvidence.side_by_side([column.evidence for column in columns])
     return CountInput(evidence, labels.classes, labels.names, False)
 
 
-def read_statement(
-    y: Any, bags: Bags, keyed: bool, kind: str, confidence: Any, *, may_doubt: bool = False
-) -> Evidence | None:
+def read_statement(y: Any, bags: Bags, keyed: bool, reading: CountReading) -> Evidence | None:
     """``y`` as evidence, one statement per bag; None where it holds labels of the user's own classes."""
     statement = _joined(y, bags, keyed)
-    if statement is None and kind == "label":
+    if statement is None and reading.kind == "label":
         return None
     if statement is None:
-        statement = _numeric(label_array(y, bags, keyed=keyed), bags, kind, confidence)
-        if not may_doubt:
+        statement = _numeric(label_array(y, bags, keyed=keyed), bags, reading.kind, reading.confidence)
+        if not reading.may_doubt:
             _refuse_doubt(statement, bags)
     if len(statement) != len(bags):
         raise BagDataError(f"y has {len(statement)} statements, but there are {len(bags)} bags; give one per bag.")
@@ -139,16 +126,14 @@ def _per_bag(confidence: Any, bags: Bags) -> NDArray[np.float64]:
     return values
 
 
-def _one_column(
-    statement: Evidence, bags: Bags, label_noise: float, classes: NDArray[Any], plain_labels: bool
-) -> CountInput:
+def _one_statement(statement: Evidence, bags: Bags, reading: CountReading, classes: NDArray[Any]) -> CountInput:
     sizes = bags.sizes
     known = np.full(bags.n_instances, np.nan) if bags.known is None else bags.known
-    has_known = np.add.reduceat((~np.isnan(known)).astype(np.int64), bags.offsets[:-1]) > 0
-    plain = (statement.kind == LABEL) & (plain_labels | (~has_known & (label_noise == 0.0)))
-    table = log_potentials(statement, sizes, label_noise)
+    with_known = np.add.reduceat((~np.isnan(known)).astype(np.int64), bags.offsets[:-1]) > 0
+    plain = (statement.kind == LABEL) & (reading.plain_labels | (~with_known & (reading.label_noise == 0.0)))
+    table = log_potentials(statement, sizes, reading.label_noise)
     _check_possible(table, known, bags)
-    speaks = ~plain & ((statement.kind != NONE) | (has_known & (not plain_labels)))
+    speaks = ~plain & ((statement.kind != NONE) | (with_known & (not reading.plain_labels)))
     labels = np.where(plain, statement.first, np.nan)[:, None]
     evidence = CountEvidence(labels, sizes, (table,), (speaks,), known)
     return CountInput(evidence, classes, None, bool(_tight(statement, sizes).any()))
@@ -193,9 +178,3 @@ def _tight(statement: Evidence, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
     ranges = (statement.kind == COUNT) & (first > 0) & (second < sizes)
     tight: NDArray[np.bool_] = (fractions | ranges) & (sizes > 1)
     return tight
-
-
-def _warn_nothing() -> None:
-    warnings.warn(
-        "nothing is known about any bag: the model can only answer with its prior.", BagDataWarning, stacklevel=4
-    )

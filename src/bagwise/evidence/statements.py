@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import betaln, xlog1py, xlogy
+from scipy.special import gammaln, kl_div
 
 from bagwise.bags import ragged_ranges
 from bagwise.exceptions import BagDataError
@@ -126,23 +126,60 @@ def _refuse(wrong: NDArray[np.bool_], values: Floats, rule: str, ids: Sequence[s
         raise BagDataError(f"{where}: found {values[place]:g}; {rule}.")
 
 
+def log_beta_density(m: Floats, share: Floats, confidence: Floats) -> Floats:
+    """log of the Beta(χs + 1, χ(1 − s) + 1) density at m, right for any confidence χ.
+
+    As χ grows its terms of order χ cancel, and with them all digits. They are taken together: with a = χs, b = χ(1 − s)
+    and δ(x) = log Γ(x + 1) − (x log x − x + ½ log 2πx) for x > 0, 0 for x = 0, the logarithm is
+
+        log(χ + 1) − χ KL(s ‖ m) + δ(χ) − δ(a) − δ(b) − ½ log(2π χ s(1 − s))         (0 < s < 1)
+        log(χ + 1) − χ KL(s ‖ m)                                                     (s = 0 or 1)
+    """
+    inside = (share > 0) & (share < 1)
+    safe = np.where(inside, share, 0.5)
+    rest = _stirling_rest(confidence) - _stirling_rest(confidence * safe) - _stirling_rest(confidence * (1.0 - safe))
+    spread = rest - 0.5 * np.log(2.0 * np.pi * confidence * safe * (1.0 - safe))
+    return np.log1p(confidence) - confidence * _divergence(share, m) + np.where(inside, spread, 0.0)
+
+
+def _divergence(s: Floats, m: Floats) -> Floats:
+    """KL(s ‖ m) of two coins; it keeps its digits where they are alike."""
+    return _excess(s, m) + _excess(1.0 - s, 1.0 - m)
+
+
+def _excess(x: Floats, y: Floats) -> Floats:
+    """x log(x/y) − x + y; with t = (y − x)/x it is −x (log(1 + t) − t), by its series where t is near 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(x > 0, (y - x) / x, np.inf)
+    near = np.abs(t) < 0.01
+    t = np.where(near, t, 0.0)
+    series = x * t**2 * (1 / 2 - t * (1 / 3 - t * (1 / 4 - t * (1 / 5 - t * (1 / 6 - t * (1 / 7 - t / 8))))))
+    excess: Floats = np.where(near, series, kl_div(x, y))
+    return excess
+
+
+def _stirling_rest(x: Floats) -> Floats:
+    """δ(x): what Stirling's formula leaves of log Γ(x + 1)."""
+    large = np.maximum(x, 10.0)
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / (1680 * large**2)) / large**2) / large**2) / large
+    small = np.clip(x, np.finfo(float).tiny, 10.0)
+    exact = gammaln(small + 1.0) - (small * np.log(small) - small + 0.5 * np.log(2.0 * np.pi * small))
+    rest: Floats = np.where(x >= 10.0, series, exact)
+    return rest
+
+
 def log_potentials(evidence: Evidence, sizes: Ints, label_noise: float = 0.0) -> Floats:
     """log ψ_b(k) for k = 0 … n_b, bag after bag: the potentials of section 2.1 as one flat table.
 
     ``label_noise`` ε is the probability that a label is wrong: ψ = 1 − ε where it fits the count, ε where it does not.
     The normaliser of the Beta potential depends on k and stays.
     """
-    k = ragged_ranges(np.zeros(len(sizes), dtype=np.int64), sizes + 1).astype(np.float64)
-    n, kind, first, second = (
-        np.repeat(values, sizes + 1) for values in (sizes, evidence.kind, evidence.first, evidence.second)
-    )
+    k: Floats = ragged_ranges(np.zeros(len(sizes), dtype=np.int64), sizes + 1).astype(np.float64)
+    n, kind = np.repeat(sizes.astype(np.float64), sizes + 1), np.repeat(evidence.kind, sizes + 1)
+    first: Floats = np.repeat(evidence.first, sizes + 1)
+    second: Floats = np.repeat(evidence.second, sizes + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         fits = np.log(np.where((k >= 1) == (first == 1), 1.0 - label_noise, label_noise))
         inside = np.log(((k >= first) & (k <= second)).astype(np.float64))
-        share = k / n
-        beta = (
-            xlogy(second * share, first)
-            + xlog1py(second * (1 - share), -first)
-            - betaln(second * share + 1, second * (1 - share) + 1)
-        )
+        beta = log_beta_density(first, k / n, second)
     return np.select([kind == LABEL, kind == FRACTION, kind == COUNT], [fits, beta, inside], 0.0)

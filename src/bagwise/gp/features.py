@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
-from bagwise.numerics.linalg import DEFAULT_JITTER, cholesky, settled, whiten
+from bagwise.gp.moments import column_moments
+from bagwise.numerics.linalg import DEFAULT_JITTER, cholesky, owned, whiten
 from bagwise.numerics.segments import Segments
 
 SELECTIONS = ("kmeans++", "random")
@@ -54,7 +54,7 @@ class Features:
 
     def __post_init__(self) -> None:
         for name, value in self.tensors().items():
-            object.__setattr__(self, name, settled(value))
+            object.__setattr__(self, name, owned(value))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -102,7 +102,9 @@ class Features:
         for part in bag_slices(bags.offsets, _rows_at_once(self.device, bags.n_features)):
             some = bags[part]
             segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
-            yield part, Design(*self._rows(some.X, inverse), segments)
+            phi, kappa = self._rows(some.X, inverse)
+            _refuse_lost_rows(phi, kappa, some)
+            yield part, Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:
         # One product with L⁻¹ is faster than a triangular solve per chunk; L has condition 1/√jitter at most.
@@ -144,7 +146,8 @@ class Features:
 
     @torch.no_grad()
     def _products(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return kernels.cross(self.kernel, x, self.inducing), kernels.diagonal(self.kernel, x)
+        # gpytorch centres by the mean of its first argument: with the inducing inputs there, no row moves another.
+        return kernels.cross(self.kernel, self.inducing, x).T, kernels.diagonal(self.kernel, x)
 
     @torch.no_grad()
     def _fill(self, seen: tuple[Tensor, Tensor], inverse: Tensor | None, phi: Tensor, kappa: Tensor) -> None:
@@ -156,6 +159,24 @@ class Features:
             kappa.zero_()
             return
         kappa.copy_((variance - torch.linalg.vecdot(own, own)).clamp(min=0.0))
+
+
+def _refuse_lost_rows(phi: Tensor, kappa: Tensor, bags: Bags) -> None:
+    """A row too far from all others to compute with is an error that names it, not a number that is none."""
+    lost = ~torch.isfinite(phi.sum(1) + kappa)
+    if bool(lost.any()):
+        row = int(lost.nonzero()[0])
+        column = int(np.argmax(np.abs(_dense_row(bags.X, row))))
+        raise BagDataError(
+            f"bag {bags.ids[bags.index[row]]!r}, row {bags.rows[row]} of the table, "
+            f"{check.column_name(column, bags.feature_names)}: {_dense_row(bags.X, row)[column]:g} is too far from the "
+            "training data to compute with; correct the value or leave the instance out."
+        )
+
+
+def _dense_row(X: Any, row: int) -> NDArray[Any]:
+    found: NDArray[Any] = X[[row]].toarray()[0] if scipy.sparse.issparse(X) else X[row]
+    return found
 
 
 def make_features(
@@ -179,13 +200,30 @@ def make_features(
     """
     names = kernels.NAMES if whitened else kernels.COLUMN_NAMES
     made = kernels.make_kernel(kernel, bags.n_features, lengthscale, dtype, names).to(device)
-    bias = check.check_positive("bias", bias, zero=True)
-    jitter = DEFAULT_JITTER[dtype] if jitter is None else check.check_positive("jitter", jitter, zero=True)
-    moments = row_moments(bags, standardize, device)
-    rows, origin = _inducing_rows(bags, n_inducing, inducing, moments, random)
+    ground = make_ground(bags, bias=bias, standardize=standardize, jitter=jitter, device=device, dtype=dtype)
+    rows, origin = _inducing_rows(bags, n_inducing, inducing, (ground.shift, ground.scale), random)
     if not whitened:
-        return Features(made, rows.to(dtype), None, *moments, bias=bias, jitter=jitter, origin=origin)
-    return assemble(made, rows.to(dtype), *moments, bias=bias, jitter=jitter, origin=origin)
+        return Features(made, rows.to(dtype), None, **ground._asdict(), origin=origin)
+    return assemble(made, rows.to(dtype), **ground._asdict(), origin=origin)
+
+
+class Ground(NamedTuple):
+    """What features stand on besides their kernel and inducing inputs: the scale of the rows, the constant, jitter."""
+
+    shift: Tensor
+    scale: Tensor
+    bias: float
+    jitter: float
+
+
+def make_ground(
+    bags: Bags, *, bias: float, standardize: bool, jitter: float | None, device: torch.device, dtype: torch.dtype
+) -> Ground:
+    """The settings of an estimator, checked, and the scale of its training rows."""
+    standardise = check.check_flag("standardize", standardize)
+    shift, scale = _moments(bags, device) if standardise else _no_moments(bags, device)
+    size = DEFAULT_JITTER[dtype] if jitter is None else check.check_positive("jitter", jitter, zero=True)
+    return Ground(shift, scale, check.check_positive("bias", bias, zero=True), size)
 
 
 def assemble(
@@ -209,15 +247,9 @@ def traced_design(
     return Design(phi, kappa, segments)
 
 
-def row_moments(bags: Bags, standardize: bool, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Shift and scale of the rows: those that standardise every column, or 0 and 1."""
-    return _moments(bags, device) if check.check_flag("standardize", standardize) else _no_moments(bags, device)
-
-
 def _moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
     """Shift and scale that standardise every column."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        shift, scale = column_moments(bags.X)
+    shift, scale = column_moments(bags.X)
     wrong = np.flatnonzero(~np.isfinite(shift) | ~np.isfinite(scale))
     if len(wrong):
         name = check.column_name(int(wrong[0]), bags.feature_names)
@@ -228,22 +260,6 @@ def _moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
 def _no_moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
     zeros = torch.zeros(bags.n_features, dtype=torch.float64, device=device)
     return zeros, torch.ones_like(zeros)
-
-
-def column_moments(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean and standard deviation of every column (1 for a constant one), a bounded number of rows at a time."""
-    if scipy.sparse.issparse(X):
-        scaler = StandardScaler(with_mean=False).fit(X.astype(np.float64, copy=False))
-        return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel(), _scale_of(scaler)
-    scaler = StandardScaler()
-    for start in range(0, X.shape[0], _CHUNK_ROWS["cpu"]):
-        scaler.partial_fit(X[start : start + _CHUNK_ROWS["cpu"]].astype(np.float64, copy=False))
-    return scaler.mean_, _scale_of(scaler)
-
-
-def _scale_of(scaler: StandardScaler) -> NDArray[Any]:
-    """Its scale; infinite where the variance is, which scikit-learn would take for a constant column."""
-    return np.where(np.isfinite(scaler.var_), scaler.scale_, np.inf)
 
 
 def _rows_at_once(device: torch.device, n_features: int) -> int:

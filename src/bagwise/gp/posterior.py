@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from bagwise.numerics.linalg import settled, unwhiten, whiten
-from bagwise.numerics.links import PROBIT, Link
-
-_BLOCK = 4_000_000  # entries of one (rows × draws) block
+from bagwise.numerics.blocks import blocks
+from bagwise.numerics.linalg import owned, unwhiten, whiten
+from bagwise.numerics.links import LOGISTIC, PROBIT, Link
 
 
 @dataclass(frozen=True)
@@ -20,11 +19,12 @@ class GaussianPosterior:
     mean: Tensor  # (R, K)
     factors: Tensor  # (P, R, R), Cholesky factors of the precisions
     factor_of: Tensor  # (K,) which factor belongs to each column
-    link: Link = PROBIT  # from f to the probability of a positive
+    link: Link  # from f to the probability of a positive
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("mean", "factors", "factor_of")
 
     def __post_init__(self) -> None:
-        for name in ("mean", "factors", "factor_of"):
-            object.__setattr__(self, name, settled(getattr(self, name)))
+        _keep_arrays(self)
 
     def moments(self, phi: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f = φᵀv + N(0, κ) for rows φ: φᵀμ and |C⁻¹φ|² + κ, each (n, K)."""
@@ -56,22 +56,16 @@ class Draws:
 
     def probability(self, phi: Tensor, kappa: Tensor) -> Tensor:
         """P(y* = 1), (n, K): the average over the draws of ``conditional_probability``."""
-        rows = max(1, _BLOCK // self.weights.shape[1:3].numel())
         parts = []
-        for some, left in zip(torch.split(phi, rows), torch.split(kappa, rows), strict=True):
-            columns = [self.conditional_probability(some, left, k).mean((1, 2)) for k in range(len(self.weights))]
-            parts.append(torch.stack(columns, dim=1))
+        for some in blocks(len(phi), self.weights.shape[1:3].numel()):
+            columns = range(len(self.weights))
+            found = [self.conditional_probability(phi[some], kappa[some], k).mean((1, 2)) for k in columns]
+            parts.append(torch.stack(found, dim=1))
         return torch.cat(parts)
 
     def pooled(self) -> Tensor:
         """(K, R, chains · draws) every draw of v, chain after chain."""
         return self.weights.flatten(1, 2).mT
-
-    def draws(self, normals: Tensor) -> Tensor:
-        """(K, R, S) draws of v, as many as ``normals`` has columns: evenly spaced among all of them, in their order."""
-        every = self.weights.shape[1:3].numel()
-        chosen = torch.arange(normals.shape[1], device=self.weights.device) * every // normals.shape[1]
-        return self.pooled()[:, :, chosen]
 
 
 @dataclass(frozen=True)
@@ -90,12 +84,13 @@ class SamplePosterior(Draws):
     mean: Tensor = field(init=False, repr=False)  # (R, K)
     covariance: Tensor = field(init=False, repr=False)  # (K, R, R) of w
 
+    ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "means", "factors", "factor_of")
+
     def __post_init__(self) -> None:
-        for name in ("weights", "means", "factors", "factor_of"):
-            object.__setattr__(self, name, settled(getattr(self, name)))
+        _keep_arrays(self)
         pooled = self.means.flatten(1, 2)
         centred = pooled - pooled.mean(1, keepdim=True)
-        object.__setattr__(self, "mean", settled(pooled.mean(1).T))
+        object.__setattr__(self, "mean", owned(pooled.mean(1).T))
         object.__setattr__(self, "covariance", centred.mT @ centred / pooled.shape[1])
 
     def moments(self, phi: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,8 +111,7 @@ class SamplePosterior(Draws):
 
     def to(self, device: torch.device) -> "SamplePosterior":
         """The same posterior on another device."""
-        parts = (self.weights, self.means, self.factors, self.factor_of)
-        return SamplePosterior(*(part.to(device) for part in parts))
+        return SamplePosterior(*(getattr(self, name).to(device) for name in self.ARRAYS))
 
 
 @dataclass(frozen=True)
@@ -133,9 +127,10 @@ class SparseSamplePosterior(Draws):
     mean: Tensor  # (R, K)
     link: ClassVar[Link] = PROBIT
 
+    ARRAYS: ClassVar[tuple[str, ...]] = ("columns", "values", "mean")
+
     def __post_init__(self) -> None:
-        for name in ("columns", "values", "mean"):
-            object.__setattr__(self, name, settled(getattr(self, name)))
+        _keep_arrays(self)
 
     @classmethod
     def from_dense(cls, weights: Tensor, means: Tensor) -> "SparseSamplePosterior":
@@ -155,8 +150,7 @@ class SparseSamplePosterior(Draws):
     def moments(self, phi: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f, each (n, K); the variance is that of φᵀv over the draws, and κ."""
         rows = phi.to(self.mean.dtype)
-        step = max(1, _BLOCK // self.weights.shape[1:3].numel())
-        parts = torch.split(rows, step)
+        parts = [rows[some] for some in blocks(len(rows), self.weights.shape[1:3].numel())]
         spread = [torch.cat([(some @ v).var(1, correction=0) for some in parts]) for v in self.pooled()]
         return rows @ self.mean, torch.stack(spread, dim=1) + kappa.to(rows.dtype)[:, None]
 
@@ -168,7 +162,33 @@ class SparseSamplePosterior(Draws):
 
     def to(self, device: torch.device) -> "SparseSamplePosterior":
         """The same posterior on another device."""
-        return SparseSamplePosterior(self.columns.to(device), self.values.to(device), self.mean.to(device))
+        return SparseSamplePosterior(*(getattr(self, name).to(device) for name in self.ARRAYS))
+
+
+@dataclass(frozen=True)
+class ExactPosterior:
+    """f_c(x) ~ N(k(x, X) w_c, …): the weights, and what the variance needs.
+
+    ``mean`` and ``factors`` speak of v, the whitened values at the pivots (and of the constant): E v_c = Φᵀ w_c is
+    exact, the precision I + Φᵀ Σ_c⁻¹ Φ is that of the preconditioner.
+    """
+
+    mean: Tensor  # (R, C)
+    factors: Tensor  # (C, R, R)
+    factor_of: Tensor  # (C,)
+    inputs: Tensor  # (n, D) standardised training instances
+    weights: Tensor  # (n, C)
+    noise: Tensor  # (n, C)
+    link: ClassVar[Link] = LOGISTIC  # a class against the others, in a softmax over all
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("mean", "factors", "factor_of", "inputs", "weights", "noise")
+
+    def __post_init__(self) -> None:
+        _keep_arrays(self)
+
+    def to(self, device: torch.device) -> "ExactPosterior":
+        """The same posterior on another device."""
+        return ExactPosterior(*(getattr(self, name).to(device) for name in self.ARRAYS))
 
 
 Posterior = GaussianPosterior | SamplePosterior | SparseSamplePosterior
@@ -177,3 +197,9 @@ Posterior = GaussianPosterior | SamplePosterior | SparseSamplePosterior
 def _spread(factors: Tensor, rows: Tensor) -> Tensor:
     """|C⁻¹φ|² for every row and factor, (n, P)."""
     return torch.stack([whiten(factor, rows.T).square().sum(0) for factor in factors], dim=1)
+
+
+def _keep_arrays(posterior: Any) -> None:
+    """The posterior's own copy of each of its arrays."""
+    for name in posterior.ARRAYS:
+        object.__setattr__(posterior, name, owned(getattr(posterior, name)))

@@ -20,6 +20,7 @@ from bagwise.inference.belief import Belief, solved
 from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.loop import Report
 from bagwise.numerics.linalg import cholesky, logdet, whiten
+from bagwise.numerics.links import PROBIT
 
 DAMPING = (0.5, 0.3, 0.15, 0.05)
 _PATIENCE, _FALL = 10, 0.7  # over so many sweeps the residual must fall by so much, or the damping grows
@@ -154,7 +155,7 @@ class ExpectationPropagation:
     def posterior(self) -> GaussianPosterior:
         """q(v) under the current messages."""
         own = torch.arange(len(self._factors), device=self._factors.device)
-        return GaussianPosterior(self._belief.mean, self._factors, own)
+        return GaussianPosterior(self._belief.mean, self._factors, own, PROBIT)
 
     def _propose(self) -> float:
         sums = self._chunks.sweep(propose_step, self._belief)

@@ -169,17 +169,12 @@ class LogisticBound:
         self._chunks = chunks
         self._shared = Shared(Belief.prior(n_columns, n_labels, device), bound, bags)
         self._factors = self._shared.belief.inverse
-        self._value: Tensor | None = None
-
-    @property
-    def value(self) -> Tensor:
-        """The bound (5.4), (5.6) or (5.11) at the current q, (K,)."""
-        assert self._value is not None, "there is no bound before the first step"
-        return self._value
+        self.value = torch.full((n_labels,), -torch.inf, dtype=torch.float64, device=device)  # (5.4), (5.6) or (5.11)
+        self._comparable = False  # whether the last value is one of the present objective
 
     def go_on_with(self, bound: Bound) -> None:
         """From here on instances are bounded otherwise; the objective before and after cannot be compared."""
-        self._shared, self._value = self._shared._replace(bound=bound), None
+        self._shared, self._comparable = self._shared._replace(bound=bound), False
 
     def step(self) -> Report:
         """One iteration; reports the bound after it and its largest relative change in any label column."""
@@ -187,13 +182,16 @@ class LogisticBound:
         self._factors, belief = solved(sums["precision"], sums["shift"])
         self._shared = self._shared._replace(belief=belief)
         value = sums["constant"] + 0.5 * (sums["shift"] * belief.mean).sum(0) - 0.5 * logdet(self._factors)
-        before = torch.full_like(value, torch.inf) if self._value is None else self._value
+        before = self.value if self._comparable else torch.full_like(value, torch.inf)
         change = ((value - before).abs() / value.abs().clamp(min=1.0)).clamp(max=1.0)
-        self._value = value
+        self.value, self._comparable = value, True
         return Report(float(value.sum()), float(self._released(change).max()))
 
     def _released(self, change: Tensor) -> Tensor:
-        """The change (K,), for as long as beliefs were trusting not a settled one; release those that have settled."""
+        """Change of the bound per label column, (K,).
+
+        Columns whose labels are still trusted never count as converged; those that have stopped moving are released.
+        """
         bags = self._shared.bags
         self._shared = self._shared._replace(bags=bags.released(change < _RELEASE))
         return torch.where(bags.trusting, change.clamp(min=_RELEASE), change)

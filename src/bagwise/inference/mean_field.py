@@ -24,6 +24,7 @@ from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.lbfgs import ColumnwiseLBFGS, Objective
 from bagwise.inference.loop import Report
 from bagwise.numerics.linalg import cholesky, logdet, unwhiten, whiten
+from bagwise.numerics.links import PROBIT
 
 
 class Patterns(NamedTuple):
@@ -88,7 +89,7 @@ class MeanField:
 
     def posterior(self) -> GaussianPosterior:
         """q(v) at the current mean."""
-        return GaussianPosterior(self._mean(self._climb.x), self._factors, self._patterns.of_column)
+        return GaussianPosterior(self._mean(self._climb.x), self._factors, self._patterns.of_column, PROBIT)
 
     def _reported(self, step: Callable[[Objective], None]) -> Report:
         before, residual = float(self._climb.value.sum()), float(self._climb.gradient.abs().max())

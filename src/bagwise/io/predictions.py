@@ -13,7 +13,7 @@ from bagwise.metrics import positive_proba
 
 def is_of_classes(model: Any) -> bool:
     """Whether a model chooses one class out of many, so that its probabilities have one column per class."""
-    return hasattr(model, "instance_classes_")
+    return bool(model.rule_.of_classes)
 
 
 def instance_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFrame:

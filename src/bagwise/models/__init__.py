@@ -2,13 +2,14 @@
 
 import importlib
 import pkgutil
+from typing import Any
 
 from bagwise._files import PathLike
 from bagwise.exceptions import ModelFileError
 from bagwise.models._base.estimator import BagClassifier, BagEstimator, ModelCard, check_device
-from bagwise.persistence import read_model
+from bagwise.persistence import notes_of, read_model
 
-__all__ = ["BagClassifier", "BagEstimator", "ModelCard", "discover", "load"]
+__all__ = ["BagClassifier", "BagEstimator", "ModelCard", "discover", "load", "load_with_notes"]
 
 
 def discover() -> dict[str, type[BagEstimator]]:
@@ -24,12 +25,17 @@ def discover() -> dict[str, type[BagEstimator]]:
 
 def load(path: PathLike, device: str = "cpu") -> BagEstimator:
     """A model from the file that ``save`` wrote. Nothing in the file is executed."""
+    return load_with_notes(path, device)[0]
+
+
+def load_with_notes(path: PathLike, device: str = "cpu") -> tuple[BagEstimator, dict[str, Any]]:
+    """The model, and the notes that ``save(path, notes=…)`` wrote beside it."""
     where = check_device(device)
     description, tensors = read_model(path)
     models, name = discover(), str(description.get("model"))
     if name not in models:
         raise ModelFileError(f"{path}: holds a model {name!r}; known are {', '.join(models)}.")
     try:
-        return models[name].restore(description, tensors, where)
+        return models[name].restore(description, tensors, where), notes_of(description)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error

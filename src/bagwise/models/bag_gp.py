@@ -1,7 +1,6 @@
 """BagGP: a probit Gaussian process that takes any evidence about counts and learns its kernel from it."""
 
 import copy
-import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,13 +9,15 @@ import torch
 
 from bagwise import _validation as check
 from bagwise.bag_models.counts import ProbitCounts
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
-from bagwise.evidence.reading import CountInput, read_counts
-from bagwise.exceptions import ConvergenceWarning, NumericalError
+from bagwise.evidence.reading import CountInput, CountReading, read_counts
+from bagwise.exceptions import ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.feature_maps import check_feature_map
-from bagwise.gp.features import Features, column_moments
+from bagwise.gp.features import Features
+from bagwise.gp.moments import column_moments
 from bagwise.gp.posterior import Posterior
 from bagwise.inference.chunks import Chunks, in_memory
 from bagwise.inference.expectation_propagation import ExpectationPropagation
@@ -24,10 +25,11 @@ from bagwise.inference.kernel_learning.by_messages import LearningSettings, lear
 from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.inference.mean_field import MeanField
+from bagwise.models._base.chain_answers import ChainAnswers
+from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
 from bagwise.models._base.count_answers import KINDS, CountAnswers
 from bagwise.models._base.estimator import ModelCard, check_iterations
-from bagwise.models._base.learned_kernel import LearnedKernel
-from bagwise.models._base.sampling import SampledClassifier
+from bagwise.models._base.learned_kernel import start_kernel
 
 INFERENCES = ("auto", "ep", "vi", "gibbs")
 _LARGEST_EP = 50_000  # instances × label columns above which "auto" prefers the cheaper mean field
@@ -41,7 +43,7 @@ class _Result(NamedTuple):
     log_evidence: torch.Tensor | None
 
 
-class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
+class BagGP(ChainAnswers, CountAnswers):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
     Each bag may say a label (is there a positive among you?), a fraction of positives, a range for their number, or
@@ -77,7 +79,7 @@ class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
     kernel_ : the kernel, learned or given; ``mean_`` the posterior mean of the constant; ``relevance_`` shares of the
         features in the squared inverse lengthscales
     log_evidence_ : EP's log evidence, or the bound (1.8) of the mean field; None where chains were run
-    chains_, diagnostics_ : of the sampler, see ``SampledClassifier``
+    chains_, diagnostics_ : of the sampler, see ``ChainAnswers``
     learning_trace_ : the best log evidence plus log prior after every evaluation of the search
     features_, posterior_, trace_, n_iter_, classes_ … : as in ``MILGPProbit``
     """
@@ -152,13 +154,14 @@ class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is."""
         self._check_settings()
-        checked = self._check_bags(bags, reset=True)
-        counts = read_counts(y, checked, bags, self.evidence, self.confidence, self.label_noise)
+        checked = self._training_bags(bags, y)
+        counts = read_counts(y, checked, bags, CountReading(self.evidence, self.confidence, self.label_noise))
         self._remember(counts.classes, counts.names)
         features = self._features_to_use(checked, counts)
         self.inference_ = self._choice(counts.tight, checked, counts.evidence)
         infer = self._by_gibbs if self.inference_ == "gibbs" else self._inferred
-        self._finish(features, *infer(features, checked, counts.evidence))
+        found = infer(features, checked, counts.evidence)
+        self._finish(features, found.posterior, AtLeastOne(), found.trace, found.log_evidence)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
@@ -173,23 +176,23 @@ class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
         check.check_count("n_restarts", self.n_restarts)
         check.check_below("label_noise", self.label_noise, 0.5)
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
-        self._check_sampler()
+        ChainSettings.of(self)
 
     def _features_to_use(self, bags: Bags, counts: CountInput) -> Features:
         """Those of the last fit if its chains are to go on, new and learned ones otherwise."""
-        if self.inference == "gibbs" and self._going_on():
+        if self.inference == "gibbs" and runner_of(self).goes_on(ChainSettings.of(self)):
             return self.features_
-        self._forget_chains()
+        forget_chains(self)
         return self._learned(self._make_features(bags, self._first_kernel(bags)), bags, counts)
 
     def _first_kernel(self, bags: Bags) -> Any:
         if self.feature_map is None:
-            return self._start_kernel(bags.n_features)
+            return start_kernel(self, bags.n_features)
         module = self.feature_map
         if isinstance(module, torch.nn.Module):  # a copy of our own; its layers always behave as in prediction
             module = copy.deepcopy(module).double().eval()
         width = check_feature_map(module, _some_rows(bags, self.standardize))
-        base = self._start_kernel(width)
+        base = start_kernel(self, width)
         lengthscale = self.lengthscale if base is self.kernel else None
         return kernels.MappedKernel(kernels.make_kernel(base, width, lengthscale, torch.float64), module)
 
@@ -203,7 +206,7 @@ class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
         learned = learn_features(features, bags, counts.evidence, settings, watch)
         self.learning_trace_ = learned.trace
         if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
-            warnings.warn(unsettled(learned.trace), ConvergenceWarning, stacklevel=4)
+            warn_user(unsettled(learned.trace), ConvergenceWarning)
         return learned.features
 
     def _choice(self, tight: bool, bags: Bags, evidence: CountEvidence) -> str:
@@ -218,11 +221,10 @@ class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
             try:
                 return self._by_ep(features, chunks, evidence)
             except NumericalError as error:
-                warnings.warn(
+                warn_user(
                     f"expectation propagation failed ({error}); the mean-field answer is given instead "
                     "(inference_ is 'vi').",
                     ConvergenceWarning,
-                    stacklevel=3,
                 )
                 self.inference_ = "vi"
         return self._by_vi(features, bags, evidence)
@@ -244,17 +246,18 @@ class BagGP(LearnedKernel, CountAnswers, SampledClassifier):
         state = MeanField(in_memory(features, bags, ProbitCounts(evidence), integrated=True), observed)
         trace = iterate(state.lbfgs_step, name="bound", **self._limits("vi"))
         if not trace.converged and not trace.interrupted:
-            warnings.warn(
+            warn_user(
                 f"the bound had not settled after {len(trace)} iterations (gradient {trace.residuals[-1]:.1e}).",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return _Result(state.posterior(), trace, state.bound())
 
     def _by_gibbs(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Result:
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel, before there was a single draw.")
-        return _Result(*self._sample(features, bags, evidence), None)
+        settings = ChainSettings.of(self)
+        gibbs = gibbs_sampler(features, bags, evidence, settings, self.seed_)
+        return _Result(*sample(self, settings, gibbs, features, bags, evidence, ()), None)
 
     def _limits(self, engine: str) -> dict[str, Any]:
         return {

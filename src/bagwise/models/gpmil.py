@@ -1,6 +1,5 @@
 """GPMIL of Kim & De la Torre: a Gaussian process whose largest value in a bag decides about the bag."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise import _validation as check
+from bagwise.bag_models.rules import LabelRule, SoftMax, Witness
 from bagwise.bag_models.soft_max import POOLINGS, BagLosses, Pooling
 from bagwise.bags import Bags
 from bagwise.evidence.known import with_known_as_bags
-from bagwise.exceptions import BagDataWarning, ConvergenceWarning
+from bagwise.exceptions import BagDataWarning, ConvergenceWarning, warn_user
 from bagwise.gp import kernels
-from bagwise.gp.features import Design, Features, assemble
+from bagwise.gp.features import Features, assemble
 from bagwise.inference.kernel_learning.by_laplace import SearchSettings, learn_soft_max, learn_witness
 from bagwise.inference.kernel_learning.by_messages import learning_subset
 from bagwise.inference.kernel_learning.search import unsettled
@@ -26,9 +26,8 @@ from bagwise.inference.laplace.mode import Limits
 from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
 from bagwise.inference.loop import Callback, Trace, Watch
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
-from bagwise.models._base.learned_kernel import LearnedKernel
+from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.numerics.links import LINKS
-from bagwise.predict import pooled as predict_pooled
 
 APPROXIMATIONS = ("witness", "softmax")
 WITNESSES = ("soft", "hard")
@@ -40,7 +39,7 @@ _NEWTON_STEPS = 200
 _TOLERANCE = {"witness": 1e-2, "softmax": 1e-8}
 
 
-class GPMIL(LearnedKernel, BagClassifier):
+class GPMIL(BagClassifier):
     """Gaussian process whose largest latent value in a bag decides about the bag; its kernel can choose features.
 
     Parameters
@@ -145,15 +144,11 @@ class GPMIL(LearnedKernel, BagClassifier):
         features, fits = self._fitted(_with(features, kernel=kernel), checked, columns)
         self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
         evidence = torch.stack([fit.log_evidence for fit in fits])
-        self._finish(features, joint_posterior(fits, link), _one_after_the_other([fit.trace for fit in fits]), evidence)
+        trace = _one_after_the_other([fit.trace for fit in fits])
+        self._finish(features, joint_posterior(fits, link), self._rule(), trace, evidence)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
-
-    def predict_proba(self, bags: Any) -> NDArray[np.float64]:
-        """P(the bag is positive), averaged over the posterior: (B, 2) in the order of ``classes_``, or (B, K)."""
-        checked = self._check_bags(bags)
-        return self._columns(self._bag_probability(checked))
 
     def predict_witness(self, bags: Any) -> NDArray[np.int64]:
         """Row (of ``bags.X``) of the instance with the highest latent mean in each bag: (B,), or (B, K)."""
@@ -183,7 +178,7 @@ class GPMIL(LearnedKernel, BagClassifier):
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
 
     def _first_features(self, bags: Bags) -> Features:
-        kernel = self._start_kernel(bags.n_features)
+        kernel = start_kernel(self, bags.n_features)
         if self.approximation == "witness" and scipy.sparse.issparse(bags.X) and kernels.is_linear(kernel):
             return self._make_features(bags, kernel, inducing=_bag_means(bags))
         return self._make_features(bags, kernel, n_inducing=self._wanted(bags))
@@ -212,7 +207,7 @@ class GPMIL(LearnedKernel, BagClassifier):
             learned = learn_soft_max(features, some, heard, self._pooling, how)
         self.learning_trace_ = learned.trace
         if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
-            warnings.warn(unsettled(learned.trace), ConvergenceWarning, stacklevel=3)
+            warn_user(unsettled(learned.trace), ConvergenceWarning)
         return learned.kernel
 
     def _fitted(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> tuple[Features, list[ColumnFit]]:
@@ -233,10 +228,11 @@ class GPMIL(LearnedKernel, BagClassifier):
     def _schedule(self) -> Schedule:
         return Schedule(self.n_stages, self.witnesses == "hard")
 
-    @property
-    def _sharpness(self) -> float | None:
-        """λ of the witness weights of new bags; None: all weight on one instance."""
-        return None if self.witnesses == "hard" else self._schedule.final_sharpness
+    def _rule(self) -> LabelRule:
+        """What a bag is: judged by the soft maximum, or by witnesses weighted as at the end of training."""
+        if self.approximation == "softmax":
+            return SoftMax(self.pooling, float(self.sharpness))
+        return Witness(None if self.witnesses == "hard" else self._schedule.final_sharpness)
 
     @property
     def _pooling(self) -> Pooling:
@@ -252,23 +248,12 @@ class GPMIL(LearnedKernel, BagClassifier):
     def _warn_if_too_few(self, features: Features, bags: Bags) -> None:
         left = _share_left_over(features, bags)
         if left > _LEFT_OVER:
-            warnings.warn(
+            warn_user(
                 f"{features.n_inducing} inducing inputs leave {left:.0%} of the kernel's variance unrepresented (at "
                 f"most {_LEFT_OVER:.0%} is sound): the evidence may favour kernels that they cannot carry. Use a "
                 "larger n_inducing.",
                 BagDataWarning,
-                stacklevel=4,
             )
-
-    def _bag_probability(self, bags: Bags) -> NDArray[np.float64]:
-        if self.approximation == "softmax":
-            return predict_pooled.soft_max_probability(self.features_, self.posterior_, bags, self.seed_, self._pooling)
-        return predict_pooled.witness_probability(self.features_, self.posterior_, bags, self._sharpness)
-
-    def _log_negative(self, design: Design, draws: Tensor) -> list[Tensor]:
-        if self.approximation == "softmax":
-            return predict_pooled.soft_max_log_negative(design, self.posterior_, draws, self._pooling)
-        return predict_pooled.witness_log_negative(design, self.posterior_, draws, self._sharpness)
 
 
 def _with(features: Features, *, kernel: Any = None, inducing: Tensor | None = None) -> Features:

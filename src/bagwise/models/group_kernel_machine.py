@@ -8,25 +8,25 @@ from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise.bag_models.counts import ProbitCounts
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
-from bagwise.evidence.reading import read_counts
+from bagwise.evidence.reading import CountReading, read_counts
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features, make_features
-from bagwise.gp.posterior import SamplePosterior, SparseSamplePosterior
 from bagwise.inference.chains.kernel_machine import Z_UPDATES, KernelMachine, Prior
-from bagwise.inference.chains.run import Length
 from bagwise.inference.chunks import in_memory
-from bagwise.inference.loop import Callback, Trace
+from bagwise.inference.loop import Callback
+from bagwise.models._base.chain_answers import ChainAnswers
+from bagwise.models._base.chains import ChainSettings, forget_chains, runner_of, sample
 from bagwise.models._base.count_answers import KINDS, CountAnswers
 from bagwise.models._base.estimator import ModelCard, check_device, check_dtype
-from bagwise.models._base.sampling import SampledClassifier
 
 LARGEST_DICTIONARY = 2**25  # bytes of an N × N matrix up to which every instance is a centre: 2,048 instances
 MANY_CENTRES = 500  # beyond
 
 
-class GroupKernelMachine(CountAnswers, SampledClassifier):
+class GroupKernelMachine(ChainAnswers, CountAnswers):
     """Sparse kernel machine for instances, learned from the fraction of positives in every group, by MCMC.
 
     f(x) = Σ β_j K(x, c_j) over a few active centres c_j, P(positive) = cdf(f). Which centres are active, how many,
@@ -134,8 +134,8 @@ class GroupKernelMachine(CountAnswers, SampledClassifier):
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from groups and what is known of each, one entry (or row) of ``y`` per group, NaN where nothing is."""
         self._check_settings()
-        checked = self._check_bags(bags, reset=True)
-        counts = read_counts(y, checked, bags, self.evidence, self.confidence, 0.0, may_doubt=True)
+        checked = self._training_bags(bags, y)
+        counts = read_counts(y, checked, bags, CountReading(self.evidence, self.confidence, may_doubt=True))
         self._remember(counts.classes, counts.names)
         return self._fit_chains(checked, counts.evidence)
 
@@ -167,12 +167,12 @@ class GroupKernelMachine(CountAnswers, SampledClassifier):
         check.check_count("n_moves", self.n_moves)
         for name in ("a", "b", "mu", "nu"):
             check.check_positive(name, getattr(self, name))
-        self._check_sampler()
+        self._chain_settings()
         if self.checkpoint is not None and self.z_update == "random-walk":
             raise BagDataError("checkpoint: the random walk keeps more than the weights; use z_update='exact'.")
 
-    def _check_sampler(self) -> Length:
-        return super()._check_sampler()._replace(every=check.check_count("thin", self.thin))
+    def _chain_settings(self) -> ChainSettings:
+        return ChainSettings.of(self, check.check_count("thin", self.thin))
 
     def _n_centres(self, bags: Bags) -> int | None:
         """None for every distinct instance."""
@@ -180,19 +180,16 @@ class GroupKernelMachine(CountAnswers, SampledClassifier):
             return check.check_count("n_centres", self.n_centres)
         return None if 8 * bags.n_instances**2 <= LARGEST_DICTIONARY else MANY_CENTRES
 
-    def _make_features(
-        self, bags: Bags, kernel: Any = None, *, inducing: Any = None, n_inducing: int | None = None
-    ) -> Features:
+    def _columns_of_kernels(self, bags: Bags) -> Features:
         """The columns K(x, c_j), not whitened."""
         random = check.random_stream(self.random_state)
-        n_centres = self._n_centres(bags) if n_inducing is None else n_inducing
         features = make_features(
             bags,
-            kernel=self.kernel if kernel is None else kernel,
+            kernel=self.kernel,
             lengthscale=self.lengthscale,
             bias=float(self.constant),
-            n_inducing=n_centres,
-            inducing=self.centres if inducing is None else inducing,
+            n_inducing=self._n_centres(bags),
+            inducing=self.centres,
             standardize=self.standardize,
             jitter=self.jitter,
             device=check_device(self.device),
@@ -204,24 +201,32 @@ class GroupKernelMachine(CountAnswers, SampledClassifier):
         return features
 
     def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
-        features = self._features_to_sample(bags)
-        posterior, trace = self._sample_machine(features, bags, evidence)
-        self._finish(features, posterior, trace, None)
+        settings = self._chain_settings()
+        if runner_of(self).goes_on(settings):
+            features = self.features_
+        else:
+            forget_chains(self)
+            features = self._columns_of_kernels(bags)
+        machine = self._machine(features, bags, evidence, settings)
+        how = (*self._prior(features), self.n_moves, self.z_update)
+        posterior, trace = sample(self, settings, machine, features, bags, evidence, how)
+        self._finish(features, posterior, AtLeastOne(), trace, None)
         return self
 
-    def _sample_machine(
-        self, features: Features, bags: Bags, evidence: CountEvidence
-    ) -> tuple[SamplePosterior | SparseSamplePosterior, Trace]:
-        prior = Prior(self.a, self.b, self.mu, self.nu, features.jitter)
-        machine = KernelMachine(
+    def _prior(self, features: Features) -> Prior:
+        return Prior(self.a, self.b, self.mu, self.nu, features.jitter)
+
+    def _machine(
+        self, features: Features, bags: Bags, evidence: CountEvidence, settings: ChainSettings
+    ) -> KernelMachine:
+        return KernelMachine(
             in_memory(features, bags, ProbitCounts(evidence)),
             torch.as_tensor(evidence.observed(), device=features.device),
             n_rows=bags.n_instances,
-            n_chains=self._check_sampler().n_chains,
+            n_chains=settings.length.n_chains,
             seed=self.seed_,
-            prior=prior,
+            prior=self._prior(features),
             n_moves=self.n_moves,
             z_update=self.z_update,
-            rescale=self.scale_step,
+            rescale=settings.scale_step,
         )
-        return self._run(machine, features, bags, evidence, (*prior, self.n_moves, self.z_update))

@@ -1,26 +1,27 @@
 """The multiple instance learning Gaussian process probit model of Wang & Pinar."""
 
-import warnings
 from typing import Any, Self
 
 import torch
 
 from bagwise._validation import check_option
 from bagwise.bag_models.counts import ProbitCounts
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
-from bagwise.exceptions import BagDataError, ConvergenceWarning
+from bagwise.exceptions import BagDataError, ConvergenceWarning, warn_user
 from bagwise.inference.chains.gibbs import SCHEMES
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import Callback, Watch, iterate
 from bagwise.inference.mean_field import MeanField
-from bagwise.models._base.estimator import ModelCard, check_iterations
-from bagwise.models._base.sampling import SampledClassifier
+from bagwise.models._base.chain_answers import ChainAnswers
+from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
+from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 
 _CAP = 2000  # L-BFGS iterations after which "until converged" gives up and warns
 
 
-class MILGPProbit(SampledClassifier):
+class MILGPProbit(ChainAnswers, BagClassifier):
     """Gaussian process probit classifier of instances, learned from binary bag labels.
 
     A bag is positive if and only if it holds at least one positive instance. The defaults are the published settings:
@@ -59,7 +60,7 @@ class MILGPProbit(SampledClassifier):
     log_evidence_ : the bound (1.6) at the final posterior; None where chains were run
     trace_, n_iter_, converged_ : the bound at the start of every iteration, and whether they settled; of chains, the
         mean log likelihood in every sweep and whether ``diagnostics_`` are good
-    chains_, diagnostics_ : of the sampler, see ``SampledClassifier``
+    chains_, diagnostics_ : of the sampler, see ``ChainAnswers``
     """
 
     card = ModelCard("mil-gp-probit", ("label",), "Wang & Pinar, The MIL Gaussian Process Probit Model")
@@ -119,16 +120,11 @@ class MILGPProbit(SampledClassifier):
         """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once."""
         self._check_settings()
         checked, labels = self._read(bags, y)
-        if checked.known is not None:
-            raise BagDataError(
-                "MILGPProbit learns from bag labels only, but the bags carry known instance labels; "
-                "drop them with bags.with_known(None)."
-            )
         evidence = CountEvidence(labels.values, checked.sizes)
         if self.inference == "gibbs":
             return self._fit_chains(checked, evidence)
         features = self._make_features(checked)
-        self._forget_chains()
+        forget_chains(self)
         observed = torch.as_tensor(evidence.observed(), device=features.device)
         state = MeanField(in_memory(features, checked, ProbitCounts(evidence)), observed)
         trace = iterate(
@@ -140,13 +136,12 @@ class MILGPProbit(SampledClassifier):
             open_end=self.max_iter is None,
         )
         if self.max_iter is None and not trace.converged and not trace.interrupted:
-            warnings.warn(
+            warn_user(
                 f"the bound had not settled after {len(trace)} iterations (gradient {trace.residuals[-1]:.1e} > "
                 f"tol={self.tol:g}); use a larger tol or dtype='float64'.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
-        self._finish(features, state.posterior(), trace, state.bound())
+        self._finish(features, state.posterior(), AtLeastOne(), trace, state.bound())
         return self
 
     def _check_settings(self) -> None:
@@ -154,14 +149,22 @@ class MILGPProbit(SampledClassifier):
         check_option("noise", self.noise, ("exact", "published"))
         check_option("scheme", self.scheme, SCHEMES)
         check_iterations(self.max_iter, self.tol)
-        self._check_sampler()
+        ChainSettings.of(self)
         if self.checkpoint is not None and self.scheme == "single-site":
             raise BagDataError(
                 "checkpoint: the single-site scheme keeps more than v between sweeps; use scheme='block'."
             )
 
     def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
-        features = self._features_to_sample(bags)
-        posterior, trace = self._sample(features, bags, evidence, noise=self.noise, scheme=self.scheme)
-        self._finish(features, posterior, trace, None)
+        settings = ChainSettings.of(self)
+        if runner_of(self).goes_on(settings):
+            features = self.features_
+        else:
+            forget_chains(self)
+            features = self._make_features(bags)
+        gibbs = gibbs_sampler(
+            features, bags, evidence, settings, self.seed_, integrated=self.noise == "exact", scheme=self.scheme
+        )
+        found = sample(self, settings, gibbs, features, bags, evidence, (self.noise, self.scheme))
+        self._finish(features, found[0], AtLeastOne(), found[1], None)
         return self

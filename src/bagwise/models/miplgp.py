@@ -10,28 +10,28 @@ from torch import Tensor
 
 from bagwise import _validation as check
 from bagwise.bag_models.dirichlet import (
+    DISAMBIGUATIONS,
     FIRST_ROUNDS,
-    RULES,
     CandidateEvidence,
     Disambiguation,
     augmented,
-    bag_log_weights,
 )
+from bagwise.bag_models.rules import ClassRule, OneClassInBag, StrongestInstance
 from bagwise.bags import Bags, as_bags
 from bagwise.evidence.candidates import candidate_sets, read_candidates, with_none
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
-from bagwise.gp.features import row_moments, standardised_rows
-from bagwise.inference.candidates.exact import ExactPosterior, ExactRounds, ExactSettings, exact_moments
+from bagwise.gp.features import make_ground
+from bagwise.gp.posterior import ExactPosterior
+from bagwise.inference.candidates.exact import ExactRounds, ExactSettings, exact_moments, exact_rounds
 from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES
-from bagwise.inference.candidates.sparse import APPROXIMATIONS, Model, SparseRounds
+from bagwise.inference.candidates.sparse import APPROXIMATIONS, Regression, SparseRounds
 from bagwise.inference.kernel_learning.by_messages import LEARNING_ROWS, learning_subset
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.models._base.estimator import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
-from bagwise.models._base.learned_kernel import LearnedKernel
-from bagwise.numerics.linalg import DEFAULT_JITTER
+from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.numerics.segments import Segments
-from bagwise.predict.classes import class_probability, strongest_class
+from bagwise.predict.classes import class_probability
 
 SOLVERS = ("auto", "exact", "sparse")
 CHANGE = "change of the responsibilities"
@@ -39,7 +39,7 @@ _LARGEST_EXACT = {"cpu": 2_000, "cuda": 40_000}  # instances up to which "auto" 
 _GIGA = 2**30
 
 
-class MIPLGP(LearnedKernel, BagEstimator):
+class MIPLGP(BagEstimator):
     """Gaussian process classifier of bags and instances, learned from candidate sets: one of them is the bag's class.
 
     At least one instance of a bag has the class of the bag; the others have none of the classes, which is a class of
@@ -84,7 +84,7 @@ class MIPLGP(LearnedKernel, BagEstimator):
         preconditioner
     """
 
-    own_attributes = ("solver_",)
+    own_attributes = ("solver_", "variance_steps_")
     card = ModelCard("miplgp", ("candidates", "label"), "Tang, Zhang & Zhang, Multi-Instance Partial-Label Learning")
 
     def __init__(
@@ -147,13 +147,13 @@ class MIPLGP(LearnedKernel, BagEstimator):
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) says nothing."""
         self._check_settings()
-        checked = self._check_bags(bags, reset=True)
+        checked = self._training_bags(bags, y)
         sets = read_candidates(y, checked, keyed=isinstance(bags, Bags))
         self._remember(sets.classes, None)
         with_none(sets.classes)  # refuses a class of the name of the added one
         speaking = checked if sets.observed.all() else checked[sets.observed]
         evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), speaking.offsets)
-        self.solver_ = self._choice(speaking.n_instances)
+        self.solver_, self.variance_steps_ = self._choice(speaking.n_instances), self.variance_steps
         self._check_memory(speaking.n_instances, evidence.table.shape[1])
         infer = self._exactly if self.solver_ == "exact" else self._sparsely
         infer(checked, speaking, evidence)
@@ -170,11 +170,8 @@ class MIPLGP(LearnedKernel, BagEstimator):
         checked = self._check_bags(bags)
         theta = self._theta(checked)
         segments = Segments(torch.from_numpy(checked.offsets.copy()).to(theta.device))
-        if self.disambiguation != "consistent":
-            return strongest_class(theta[:, : len(self.classes_)], segments).cpu().numpy()
-        logs = theta.clamp(min=torch.finfo(theta.dtype).tiny).log()
-        _, log_w = bag_log_weights(logs[:, :-1] - logs[:, -1:], segments)
-        return torch.softmax(log_w, dim=1).cpu().numpy()
+        found: Tensor = self.rule_.probability(theta, segments)
+        return found.cpu().numpy()
 
     def predict(self, bags: Any) -> NDArray[Any]:
         """The most probable class of every bag, (B,)."""
@@ -188,7 +185,7 @@ class MIPLGP(LearnedKernel, BagEstimator):
         In the order of ``instance_classes_``; the last is "none of them", 0 throughout where ``augment`` is False.
         """
         theta = self._theta(self._check_bags(bags)).cpu().numpy()
-        return theta if self.augment else np.column_stack([theta, np.zeros(len(theta))])
+        return theta if self.rule_.none else np.column_stack([theta, np.zeros(len(theta))])
 
     def predict_instances(self, bags: Any) -> NDArray[Any]:
         """The most probable class of every instance, or none of them, in the order of ``bags.X``."""
@@ -229,7 +226,7 @@ class MIPLGP(LearnedKernel, BagEstimator):
     # ------------------------------------------------------------ steps of fit
 
     def _check_settings(self) -> None:
-        check.check_option("disambiguation", self.disambiguation, RULES)
+        check.check_option("disambiguation", self.disambiguation, DISAMBIGUATIONS)
         check.check_option("solver", self.solver, SOLVERS)
         check.check_option("approximation", self.approximation, APPROXIMATIONS)
         for name in ("augment", "learn", "ard", "at_least_one"):
@@ -272,43 +269,43 @@ class MIPLGP(LearnedKernel, BagEstimator):
                 f"{free / _GIGA:.1f} GB; take fewer classes or instances, a smaller n_inducing, or dtype='float32'."
             )
 
-    def _rule(self) -> Disambiguation:
+    def _rule(self) -> ClassRule:
+        kind = OneClassInBag if self.disambiguation == "consistent" else StrongestInstance
+        return kind(bool(self.augment))
+
+    def _disambiguation(self) -> Disambiguation:
         kept = bool(self.at_least_one and self.augment)
         first_rounds = max(FIRST_ROUNDS, self.n_rounds // 2)
         return Disambiguation(self.disambiguation, float(self.alpha_eps), kept, first_rounds)
 
     def _sparsely(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
-        features = self._make_features(bags, self._start_kernel(bags.n_features))
-        engine = SparseRounds(features, speaking, evidence, Model(self._rule(), self.approximation))
+        features = self._make_features(bags, start_kernel(self, bags.n_features))
+        engine = SparseRounds(features, speaking, evidence, Regression(self._disambiguation(), self.approximation))
         if self.learn and self.disambiguation != "uniform":
             everyone = np.ones(len(speaking), dtype=bool)
             some = learning_subset(speaking, everyone, LEARNING_ROWS, np.random.RandomState(self.seed_))
             engine.learn(some, self.n_rounds, self.n_steps)
         trace = self._rounds(engine)
         fit = engine.finish()
-        self._finish(engine.features, fit.posterior, trace, torch.tensor([fit.log_evidence]))
+        log_evidence = torch.tensor([fit.log_evidence], dtype=torch.float64)
+        self._finish(engine.features, fit.posterior, self._rule(), trace, log_evidence)
 
     def _exactly(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
         device, dtype = check_device(self.device), check_dtype(self.dtype)
-        random = check.random_stream(self.random_state)
-        self.seed_ = int(random.randint(2**31 - 1))
-        start = self._start_kernel(bags.n_features)
+        self.seed_ = int(check.random_stream(self.random_state).randint(2**31 - 1))
+        start = start_kernel(self, bags.n_features)
         lengthscale = self.lengthscale if start is self.kernel else None
         kernel = kernels.make_kernel(start, bags.n_features, lengthscale, dtype).to(device)
-        bias = check.check_positive("bias", self.bias, zero=True)
-        shift, scale = row_moments(bags, self.standardize, device)
-        x = standardised_rows(speaking.X, shift, scale).to(dtype)
-        chunk = evidence.chunk(slice(0, len(speaking)), dtype, device)
-        segments = Segments(torch.from_numpy(speaking.offsets.copy()).to(device))
-        settings = ExactSettings(self._rule(), self.rank, self.n_probes, self.seed_)
-        engine = ExactRounds(kernel, x, bias, chunk, segments, settings)
+        ground = make_ground(
+            bags, bias=self.bias, standardize=self.standardize, jitter=self.jitter, device=device, dtype=dtype
+        )
+        settings = ExactSettings(self._disambiguation(), self.rank, self.n_probes, self.seed_)
+        engine = exact_rounds(kernel, ground, speaking, evidence, settings, dtype)
         if self.learn and self.disambiguation != "uniform":
             engine.learn(self.n_rounds, self.n_steps)
         trace = self._rounds(engine)
-        jitter = (
-            DEFAULT_JITTER[dtype] if self.jitter is None else check.check_positive("jitter", self.jitter, zero=True)
-        )
-        self._finish(*engine.finish(shift, scale, jitter), trace, None)
+        features, posterior = engine.finish(ground.shift, ground.scale, ground.jitter)
+        self._finish(features, posterior, self._rule(), trace, None)
 
     def _rounds(self, engine: SparseRounds | ExactRounds) -> Trace:
         watch = Watch(type(self).__name__, self.verbose, self.callback)
@@ -317,14 +314,14 @@ class MIPLGP(LearnedKernel, BagEstimator):
     # ------------------------------------------------------------ helpers
 
     def _n_functions(self) -> int:
-        return len(self.classes_) + bool(self.augment)
+        return len(self.classes_) + bool(self.rule_.none)
 
     def _has_sound_classes(self) -> bool:
         return self.classes_.ndim == 1 and len(set(self.classes_.tolist())) == len(self.classes_) >= 2
 
     def _latent(self, bags: Bags) -> tuple[Tensor, Tensor]:
         if isinstance(self.posterior_, ExactPosterior):
-            return exact_moments(self.features_, self.posterior_, bags, self.variance_steps)
+            return exact_moments(self.features_, self.posterior_, bags, self.variance_steps_)
         parts = [self.posterior_.moments(design.phi, design.kappa) for _, design in self.features_.designs(bags)]
         mean, variance = (torch.cat(values) for values in zip(*parts, strict=True))
         return mean, variance

@@ -1,16 +1,17 @@
 """VGPMIL and LM-VGPMIL of Haussmann, Hamprecht & Kandemir: logistic instances, noisy bag labels, a quadratic bound."""
 
 import math
-import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from bagwise import _validation as check
 from bagwise.bag_models.noisy_or import UPDATES, NoisyOr, NoisyOrEvidence
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
-from bagwise.evidence.reading import CountInput, read_counts
-from bagwise.exceptions import BagDataError, ConvergenceWarning
+from bagwise.evidence.reading import CountInput, CountReading, read_counts
+from bagwise.exceptions import BagDataError, ConvergenceWarning, warn_user
 from bagwise.gp.features import Features
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.logistic_bound import Bound, LogisticBound, MarginBound, PlainBound
@@ -100,14 +101,14 @@ class VGPMIL(CountAnswers):
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is."""
         self._check_settings()
-        checked = self._check_bags(bags, reset=True)
+        checked = self._training_bags(bags, y)
         counts = self._read_evidence(checked, bags, y)
         self._remember(counts.classes, counts.names)
         features = self._make_features(checked)
         state = self._engine(features, checked, counts)
         trace = self._climb(state)
         self._judge(trace)
-        self._finish(features, state.posterior(), trace, state.value)
+        self._finish(features, state.posterior(), AtLeastOne(), trace, state.value)
         return self
 
     # ------------------------------------------------------------ steps of fit
@@ -133,7 +134,8 @@ class VGPMIL(CountAnswers):
 
     def _read_evidence(self, bags: Bags, given: Any, y: Any) -> CountInput:
         noise = 1.0 / (1.0 + self.H)
-        counts = read_counts(y, bags, given, self.evidence, self.confidence, noise, plain_labels=True)
+        reading = CountReading(self.evidence, self.confidence, noise, plain_labels=True)
+        counts = read_counts(y, bags, given, reading)
         speaks = counts.evidence.observed() & np.isnan(counts.evidence.labels)
         takes_counts = "count" in self.card.evidence and self.updates == "structured"
         if speaks.any() and not takes_counts:
@@ -169,7 +171,7 @@ class VGPMIL(CountAnswers):
             )
         else:
             return
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warn_user(message, ConvergenceWarning)
 
 
 class LMVGPMIL(VGPMIL):
@@ -261,6 +263,8 @@ class LMVGPMIL(VGPMIL):
             if trace.interrupted:
                 return trace
             state.go_on_with(self._margin())
+            margins = super()._climb(state)
+            return margins if len(margins) else replace(trace, interrupted=margins.interrupted)
         return super()._climb(state)
 
     def _margin(self) -> MarginBound:

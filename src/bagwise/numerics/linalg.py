@@ -41,11 +41,11 @@ def cholesky(A: Tensor, jitter: float = 0.0, what: str = "matrix", attempts: int
     )
 
 
-def settled(A: Tensor) -> Tensor:
+def owned(A: Tensor) -> Tensor:
     """A copy of A, row by row in memory of torch's own.
 
-    How a product rounds its last digit depends on layout and alignment; settled factors give the same digits whether
-    they were just computed or come out of a file.
+    How a product rounds its last digit depends on layout and alignment; copies of one layout give the same digits
+    whether they were just computed or come out of a file.
     """
     return A.detach().clone(memory_format=torch.contiguous_format)
 

@@ -1,12 +1,10 @@
-"""Probabilities of several classes from the moments of their latent functions (theory (7.5) and (7.6))."""
+"""Probabilities of several classes from the moments of their latent functions (theory (7.5))."""
 
 import torch
 from torch import Tensor
 
-from bagwise.numerics.segments import Segments
-from bagwise.predict.bags import sobol_normals
-
-_BLOCK = 4_000_000  # entries of one (rows × classes × points) block
+from bagwise.numerics.blocks import blocks
+from bagwise.predict.points import sobol_normals
 
 
 def class_probability(mean: Tensor, variance: Tensor, seed: int) -> Tensor:
@@ -15,18 +13,11 @@ def class_probability(mean: Tensor, variance: Tensor, seed: int) -> Tensor:
     ``seed`` belongs to the fitted model: every row meets the same points, so its answer never depends on its company.
     """
     normals = sobol_normals(mean.shape[1], seed).to(mean.device, mean.dtype)  # (C, S)
-    rows = max(1, _BLOCK // normals.numel())
-    parts = zip(torch.split(mean, rows), torch.split(variance.sqrt(), rows), strict=True)
-    return torch.cat([_averaged(centre, spread, normals) for centre, spread in parts])
+    spread = variance.sqrt()
+    return torch.cat([_averaged(mean[some], spread[some], normals) for some in blocks(len(mean), normals.numel())])
 
 
 def _averaged(mean: Tensor, deviation: Tensor, normals: Tensor) -> Tensor:
     draws = mean[:, :, None] + deviation[:, :, None] * normals
     average = torch.softmax(draws, dim=1).mean(2)
     return average / average.sum(1, keepdim=True)
-
-
-def strongest_class(probability: Tensor, segments: Segments) -> Tensor:
-    """The bag's classes by (7.6), (b, q): the largest probability of any instance, as shares of one."""
-    largest = segments.max(probability)
-    return largest / largest.sum(1, keepdim=True)

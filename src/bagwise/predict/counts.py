@@ -10,12 +10,12 @@ from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
-from bagwise.gp.features import Design, Features
+from bagwise.gp.features import Features
+from bagwise.gp.latent import LatentBags
 from bagwise.gp.posterior import Posterior
 from bagwise.numerics.counting.law import summed_count_laws
-from bagwise.numerics.links import Link
 from bagwise.predict.bags import instance_probability
-from bagwise.predict.draws import posterior_draws, scores_given
+from bagwise.predict.points import latent_bags, points_of
 
 _SAME_CHANCE = 1e-10  # chances closer than this count as equal, so that rounding never moves a quantile
 
@@ -124,18 +124,17 @@ def _described(given: Any, values: NDArray[Any]) -> str:
 
 def _laws(features: Features, posterior: Posterior, bags: Bags, seed: int) -> Iterator[tuple[slice, Array]]:
     """Runs of bags with their laws, (Σ (n_b + 1), K) each."""
-    draws = posterior_draws(posterior, seed)
-    for part, design in features.designs(bags):
-        columns = [_mean_law(design, weights, posterior.link) for weights in draws]
-        yield part, torch.stack(columns, dim=1).cpu().numpy()
+    start = 0
+    for latent in latent_bags(features, posterior, bags, points_of(posterior, seed)):
+        columns = [_mean_law(latent, column) for column in range(latent.n_labels)]
+        stop = start + len(latent.bags)
+        yield slice(start, stop), torch.stack(columns, dim=1).cpu().numpy()
+        start = stop
 
 
-def _mean_law(design: Design, weights: Tensor, link: Link) -> Tensor:
-    sizes = design.segments.sizes
-    total = torch.zeros((), dtype=torch.float64, device=design.phi.device)
-    for _, scores in scores_given(design, weights, link):
-        total = total + summed_count_laws(scores, sizes, link)
-    return total / weights.shape[1]
+def _mean_law(latent: LatentBags, column: int) -> Tensor:
+    laws = [summed_count_laws(scores, latent.segments.sizes, latent.link) for _, scores in latent.scores(column)]
+    return torch.stack(laws).sum(0) / latent.points.weights.shape[2]
 
 
 def _starts(sizes: Ints) -> Ints:

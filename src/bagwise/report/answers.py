@@ -1,5 +1,6 @@
 """What a model says about some bags, in the one form the page needs: columns of truth and probability."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.evidence.candidates import candidate_sets
-from bagwise.evidence.reading import holds_positive, read_statement
+from bagwise.evidence.reading import CountReading, holds_positive, read_statement
 from bagwise.evidence.statements import COUNT, FRACTION, Evidence
 from bagwise.exceptions import BagDataError
 from bagwise.io.predictions import is_of_classes
@@ -73,7 +74,7 @@ class Answers:
         return np.where(sure, self.bag_truth, np.nan) if sure.any() else None
 
 
-def collect(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
+def collect(model: Any, bags: Bags, y: Any, instance_y: Any, labels: Sequence[str] | None = None) -> Answers:
     """Ask the model once for everything.
 
     ``y`` is what ``fit`` takes: labels, or fractions or ranges of counts where the model was fitted to such, or an
@@ -89,7 +90,7 @@ def collect(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
     )
     return Answers(
         bags=bags,
-        labels=label_names(model),
+        labels=label_names(model, labels),
         several=np.ndim(classes) == 2,
         bag_probability=_columns(positive_proba(model.predict_proba(bags), classes)),
         bag_truth=None if truth is None else _columns(truth),
@@ -136,7 +137,7 @@ def _as_labels(table: NDArray[np.bool_]) -> Floats:
 
 
 def _statement(model: Any, bags: Bags, y: Any) -> Evidence | None:
-    stated = read_statement(y, bags, True, getattr(model, "evidence", "label"), 1.0)
+    stated = read_statement(y, bags, True, CountReading(getattr(model, "evidence", "label"), 1.0))
     if stated is not None and np.ndim(model.classes_) == 2:
         raise BagDataError(
             f"the model has {len(model.classes_)} label columns; compare it with labels, one per column."
@@ -153,10 +154,10 @@ def _count_answers(model: Any, bags: Bags, stated: Evidence) -> CountAnswers | N
     return CountAnswers(model.predict_fraction(bags), model.predict_count_proba(bags, *ends))
 
 
-def label_names(model: Any) -> tuple[str, ...]:
-    """Names of the label columns: from the table the model was fitted on, or made up."""
-    known = model.classes_ if is_of_classes(model) else model.columns_.get("label") or model.label_names_ or ["label"]
-    return tuple(str(name) for name in known)
+def label_names(model: Any, given: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Names of the label columns: those given, those of the table the model was fitted on, or made up."""
+    found = model.classes_ if is_of_classes(model) else given or model.label_names_ or ["label"]
+    return tuple(str(name) for name in found)
 
 
 def _checked_labels(y: Any, bags: Bags) -> NDArray[Any]:

@@ -238,7 +238,7 @@ def outcome(model: Any) -> Table:
         *_learned(model),
         *_mixing_rows(model),
         ("features", f"{model.n_features_in_}"),
-        _classes(model.classes_, of_classes=hasattr(model, "instance_classes_")),
+        _classes(model.classes_, of_classes=model.rule_.of_classes),
     ]
     return Table("Outcome", ("", ""), rows)
 

@@ -29,6 +29,7 @@ def write_report(
     title: str = "Bags, judged",
     note: str = "",
     image_shape: Sequence[int] | None = None,
+    labels: Sequence[str] | None = None,
 ) -> Path:
     """Write one self-contained HTML page about what a fitted model says of some bags.
 
@@ -42,8 +43,9 @@ def write_report(
     instance_y : instance labels for evaluation, in the order of ``bags.X``, NaN where unknown
     title, note : heading of the page and a sentence below it, say what the bags are
     image_shape : (height, width), or (height, width, 3), where the features of an instance are the pixels of an image
+    labels : names of the label columns; None for those that the model knows
     """
-    answers = collect(model, as_bags(bags), y, instance_y)
+    answers = collect(model, as_bags(bags), y, instance_y, labels)
     html = _template().render(_context(model, answers, image_shape) | {"title": title, "note": note})
     write_whole(path, lambda stream: stream.write(html.encode("utf-8")))
     return Path(path)
@@ -72,7 +74,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "rows_shown": ROWS_SHOWN,
         "model_tables": [content.settings(model), content.outcome(model)],
         "warning": content.mixing_warning(model),
-        "told": bool(model.columns_.get("known")),
+        "told": model.learned_from_known_,
         "has_labels": answers.bag_truth is not None,
         "has_counts": answers.counts is not None,
         "has_instance_labels": answers.instance_truth is not None,
@@ -111,7 +113,7 @@ def _courses(model: Any) -> list[dict[str, str]]:
 def _expected_course(model: Any) -> str:
     if content.mixing(model) is not None:
         return "should end as noise around a level"
-    if hasattr(model, "instance_classes_"):
+    if model.rule_.of_classes:
         return "should fall towards 0"
     if getattr(model, "inference_", None) == "ep":
         return "may swing at first and should level off"

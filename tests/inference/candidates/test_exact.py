@@ -174,7 +174,7 @@ def test_each_variance_step_lowers_the_variance_towards_the_exact_one():
     new = Bags(rng.normal(size=(20, 3)), np.repeat(np.arange(5), 4))
     found = []
     for steps in (1, 2, 3, 6, None):
-        model.variance_steps = steps
+        model.variance_steps_ = steps
         found.append(model.predict_latent(new)[1])
     for more, less in itertools.pairwise(found):
         assert (less <= more + 1e-9).all()

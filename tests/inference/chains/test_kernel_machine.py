@@ -13,7 +13,7 @@ from tests.problems import segments_of
 from bagwise import BagDataWarning, Bags, fraction
 from bagwise.bag_models.counts import ProbitCounts
 from bagwise.evidence.counts import CountEvidence
-from bagwise.evidence.reading import read_counts
+from bagwise.evidence.reading import CountReading, read_counts
 from bagwise.evidence.statements import log_potentials
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
@@ -39,7 +39,7 @@ def columns(seed=0, size=4):
 
 def evidence_of(statement, sizes=SIZES, known=None):
     bags = Bags(np.zeros((sizes.sum(), 1)), np.repeat(np.arange(len(sizes)), sizes), known=known)
-    return read_counts(statement, bags, bags, "fraction", 1.0, 0.0).evidence
+    return read_counts(statement, bags, bags, CountReading("fraction", 1.0)).evidence
 
 
 def machine_of(psi, evidence, sizes=SIZES, cuts=(), kind=KernelMachine, **settings):

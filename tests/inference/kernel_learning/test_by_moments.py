@@ -12,7 +12,7 @@ from tests.problems import features_of, random_bags, segments_of
 from bagwise import BagGP, Bags
 from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import ragged_ranges
-from bagwise.evidence.reading import read_counts
+from bagwise.evidence.reading import CountReading, read_counts
 from bagwise.evidence.statements import Evidence, count, fraction, label, log_potentials
 from bagwise.gp.features import Design
 from bagwise.inference.kernel_learning.by_moments import MomentEvidence, _moments
@@ -28,7 +28,7 @@ def mixed_problem(seed=0, n_bags=9):
         [fraction([0.4, 0.6, 0.25], 50.0), count([1, 2], [3, 2]), label([1, 0, 1]), label([np.nan])]
     )
     given = bags.with_known(known)
-    chunk = ProbitCounts(read_counts(statement, given, given, "label", 1.0, 0.0).evidence).chunk(
+    chunk = ProbitCounts(read_counts(statement, given, given, CountReading("label", 1.0)).evidence).chunk(
         slice(0, n_bags), torch.float64, torch.device("cpu")
     )
     return bags, chunk
@@ -87,7 +87,7 @@ def test_evidence_is_close_to_quadrature_on_a_large_bag_with_a_two_dimensional_l
     bags = Bags(rng.normal(size=(80, 2)), np.repeat([0, 1], 40))
     features = features_of(bags, n_inducing=2)
     statement = fraction([0.3, 0.65], 200.0)
-    chunk = ProbitCounts(read_counts(statement, bags, bags, "fraction", 200.0, 0.0).evidence).chunk(
+    chunk = ProbitCounts(read_counts(statement, bags, bags, CountReading("fraction", 200.0)).evidence).chunk(
         slice(0, 2), torch.float64, torch.device("cpu")
     )
     phi, kappa = features.transform(bags)
@@ -123,7 +123,7 @@ def test_evidence_prefers_the_kernel_that_made_the_data():
     truth = np.sin(2.5 * X[:, 0]) > 0
     bags = Bags(X, np.repeat(np.arange(60), 20))
     chunk = ProbitCounts(
-        read_counts(truth.reshape(60, 20).mean(axis=1), bags, bags, "fraction", 1000.0, 0.0).evidence
+        read_counts(truth.reshape(60, 20).mean(axis=1), bags, bags, CountReading("fraction", 1000.0)).evidence
     ).chunk(slice(0, 60), torch.float64, torch.device("cpu"))
     short, right, long = (evidence_at(bags, chunk, length, 8.0) for length in (0.02, 0.4, 5.0))
     assert right > short + 5

@@ -13,58 +13,37 @@ eigenvalue of K grows with n, the noise does not, and rounded vectors keep conju
 """
 
 import copy
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from bagwise.bag_models.dirichlet import FIRST_ROUNDS, CandidateChunk, Disambiguation, Targets, targets_of, total_change
+from bagwise.bag_models.dirichlet import (
+    FIRST_ROUNDS,
+    CandidateChunk,
+    CandidateEvidence,
+    Disambiguation,
+    Targets,
+    targets_of,
+    total_change,
+)
 from bagwise.bags import Bags
-from bagwise.exceptions import ConvergenceWarning
+from bagwise.exceptions import ConvergenceWarning, warn_user
 from bagwise.gp import kernels
-from bagwise.gp.features import Features, assemble
+from bagwise.gp.features import Features, Ground, assemble, standardised_rows
+from bagwise.gp.posterior import ExactPosterior
 from bagwise.inference.candidates.conjugate_gradients import MOST_ITERATIONS, LowRank, Solution, solve
 from bagwise.inference.candidates.kernel_matrix import KernelMatrix, pivoted_cholesky
 from bagwise.inference.kernel_learning.ascent import KernelAscent
 from bagwise.inference.loop import Report
-from bagwise.numerics.linalg import settled, whiten
-from bagwise.numerics.links import PROBIT, Link
+from bagwise.numerics.linalg import whiten
 from bagwise.numerics.segments import Segments
 
 ROUND_TOLERANCE = 1e-3  # of |b − A x| / |b| while targets and kernel still move …
 PROBE_TOLERANCE = 1e-2  # … and of the probes, whose estimate is rough anyway
 FINAL_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
 _BATCH_BYTES = {"cpu": 2**26, "cuda": 2**31}  # of one (n, C, test instances) array; a solve needs about six
-
-
-@dataclass(frozen=True)
-class ExactPosterior:
-    """f_c(x) ~ N(k(x, X) w_c, …): the weights, and what the variance needs.
-
-    ``mean`` and ``factors`` speak of v, the whitened values at the pivots (and of the constant): E v_c = Φᵀ w_c is
-    exact, the precision I + Φᵀ Σ_c⁻¹ Φ is that of the preconditioner.
-    """
-
-    mean: Tensor  # (R, C)
-    factors: Tensor  # (C, R, R)
-    factor_of: Tensor  # (C,)
-    inputs: Tensor  # (n, D) standardised training instances
-    weights: Tensor  # (n, C)
-    noise: Tensor  # (n, C)
-    link: ClassVar[Link] = PROBIT
-
-    NAMES: ClassVar[tuple[str, ...]] = ("mean", "factors", "factor_of", "inputs", "weights", "noise")
-
-    def __post_init__(self) -> None:
-        for name in self.NAMES:
-            object.__setattr__(self, name, settled(getattr(self, name)))
-
-    def to(self, device: torch.device) -> "ExactPosterior":
-        """The same posterior on another device."""
-        return ExactPosterior(*(getattr(self, name).to(device) for name in self.NAMES))
 
 
 class ExactSettings(NamedTuple):
@@ -75,6 +54,22 @@ class ExactSettings(NamedTuple):
     n_probes: int  # for every class
     seed: int
     kept_bytes: int | None = None  # largest kernel matrix that is kept; None for the usual
+
+
+def exact_rounds(
+    kernel: Any,
+    ground: Ground,
+    bags: Bags,
+    evidence: CandidateEvidence,
+    settings: "ExactSettings",
+    dtype: torch.dtype,
+) -> "ExactRounds":
+    """Rounds over some bags that all have candidates."""
+    device = ground.shift.device
+    x = standardised_rows(bags.X, ground.shift, ground.scale).to(dtype)
+    segments = Segments(torch.from_numpy(bags.offsets.copy()).to(device))
+    candidates = evidence.chunk(slice(0, len(bags)), dtype, device)
+    return ExactRounds(kernel, x, ground.bias, candidates, segments, settings)
 
 
 class ExactRounds:
@@ -129,11 +124,10 @@ class ExactRounds:
         tol = FINAL_TOLERANCE[self._matrix.x.dtype]
         solution, targets = self._solved(tol)
         if solution.residual > tol:
-            warnings.warn(
+            warn_user(
                 f"conjugate gradients stopped after {solution.iterations} iterations with a relative residual of "
                 f"{solution.residual:.1e} (wanted {tol:.0e}); dtype='float64' or a larger preconditioner may help.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         features = self._features(shift, scale, jitter)
         return features, _posterior(features, self._matrix.x, solution.x[:, :, 0], targets.noise)

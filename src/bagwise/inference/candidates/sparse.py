@@ -29,13 +29,14 @@ from bagwise.inference.chunks import Chunk, Chunks, InMemory, Sums, in_memory
 from bagwise.inference.kernel_learning.ascent import KernelAscent
 from bagwise.inference.loop import Report
 from bagwise.numerics.linalg import cholesky, logdet, solve_factor
+from bagwise.numerics.links import LOGISTIC
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import LOG_2PI
 
 APPROXIMATIONS = ("vfe", "fitc")
 
 
-class Model(NamedTuple):
+class Regression(NamedTuple):
     """What every chunk must know to say what it has to say."""
 
     disambiguation: Disambiguation
@@ -70,7 +71,7 @@ class Weights(NamedTuple):
         return phi[rows] * (self.every[rows, c] - self.common[rows])[:, None]
 
 
-def weights_of(chunk: Chunk, targets: Targets, model: Model) -> Weights:
+def weights_of(chunk: Chunk, targets: Targets, model: Regression) -> Weights:
     """1/D of every instance and class of a chunk."""
     design = chunk.design
     extra = design.kappa if model.approximation == "fitc" else torch.zeros_like(design.kappa)
@@ -88,12 +89,12 @@ def _targets(chunk: Chunk, alpha: Tensor) -> Targets:
 # ---------------------------------------------------------------- steps over chunks
 
 
-def start_step(chunk: Chunk, remembered: Any, model: Model) -> tuple[Sums, Tensor]:
+def start_step(chunk: Chunk, remembered: Any, model: Regression) -> tuple[Sums, Tensor]:
     """α before the first round."""
     return {}, model.disambiguation.start(chunk.evidence, chunk.design.segments)
 
 
-def moment_step(chunk: Chunk, alpha: Tensor, model: Model) -> tuple[Sums, Tensor]:
+def moment_step(chunk: Chunk, alpha: Tensor, model: Regression) -> tuple[Sums, Tensor]:
     """Φᵀ D⁻¹ Φ (C, R, R), Φᵀ D⁻¹ y (R, C), and what else (7.9) needs of a chunk (C,)."""
     phi, targets = chunk.design.phi, _targets(chunk, alpha)
     weights = weights_of(chunk, targets, model)
@@ -108,7 +109,7 @@ class Renewal(NamedTuple):
     """What is needed to renew α: the posterior mean of v, the rule, how many rounds there were."""
 
     mean: Tensor
-    model: Model
+    model: Regression
     rounds_made: int
 
 
@@ -130,7 +131,7 @@ class Fit(NamedTuple):
     log_evidence: float
 
 
-def fit_targets(chunks: Chunks, model: Model) -> Fit:
+def fit_targets(chunks: Chunks, model: Regression) -> Fit:
     """One sweep: sums, then one Cholesky per class."""
     sums = chunks.sweep(moment_step, model)
     C = len(sums["gram"])
@@ -139,10 +140,12 @@ def fit_targets(chunks: Chunks, model: Model) -> Fit:
     mean = torch.cat([solve_factor(factors[c], sums["pull"][:, [c]]) for c in range(C)], dim=1)
     twice = sums["constant"] + logdet(factors) - (sums["pull"] * mean).sum(0)
     order = torch.arange(C, device=mean.device)
-    return Fit(GaussianPosterior(mean, factors, order), -0.5 * float(twice.sum()))
+    return Fit(GaussianPosterior(mean, factors, order, LOGISTIC), -0.5 * float(twice.sum()))
 
 
-def evidence_cotangents(chunk: Chunk, alpha: Tensor, posterior: GaussianPosterior, model: Model) -> tuple[Tensor, ...]:
+def evidence_cotangents(
+    chunk: Chunk, alpha: Tensor, posterior: GaussianPosterior, model: Regression
+) -> tuple[Tensor, ...]:
     """Derivatives of the negative (7.9) by φ (n, R) and κ (n,), at the posterior of these very targets.
 
     dφ = Σ_c D_c⁻¹ Φ A_c⁻¹ − e_c μ_cᵀ,   e_c = D_c⁻¹ (y_c − Φ μ_c)
@@ -167,7 +170,13 @@ class _Learner:
     """Moves the kernel along the gradient of (7.9) on some of the bags, which follow the rounds of all."""
 
     def __init__(
-        self, features: Features, bags: Bags, evidence: CandidateEvidence, model: Model, n_rounds: int, n_steps: int
+        self,
+        features: Features,
+        bags: Bags,
+        evidence: CandidateEvidence,
+        model: Regression,
+        n_rounds: int,
+        n_steps: int,
     ) -> None:
         self.kernel = copy.deepcopy(features.kernel)
         self._features, self._model, self._n_steps = features, model, n_steps
@@ -214,7 +223,7 @@ class _Learner:
 class SparseRounds:
     """Fit the targets, renew them, move the kernel a little; again."""
 
-    def __init__(self, features: Features, bags: Bags, evidence: CandidateEvidence, model: Model) -> None:
+    def __init__(self, features: Features, bags: Bags, evidence: CandidateEvidence, model: Regression) -> None:
         self.features = features
         self._bags, self._evidence, self._model = bags, evidence, model
         self._chunks = in_memory(features, bags, evidence)

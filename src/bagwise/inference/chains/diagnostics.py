@@ -1,6 +1,5 @@
 """How well the chains of a sampler have mixed: a table of R-hat, effective sample sizes and Monte Carlo errors."""
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bagwise.exceptions import ConvergenceWarning
+from bagwise.exceptions import ConvergenceWarning, warn_user
 from bagwise.inference.chains import mixing
 
 LARGEST_R_HAT = 1.01
@@ -71,11 +70,10 @@ def warn_if_unmixed(chains: Chains) -> None:
     worst = int(np.argmax(np.where(np.isnan(badness), np.inf, badness)))
     bad = int((~(ratio <= LARGEST_R_HAT) | ~(size >= SMALLEST_ESS)).sum())
     name = table.index[worst]
-    warnings.warn(
+    warn_user(
         f"the chains have not mixed: {' of '.join(reversed(name)) if isinstance(name, tuple) else name} has R-hat "
         f"{ratio[worst]:.3f} (at most {LARGEST_R_HAT} is good) and a bulk effective sample size of {size[worst]:.0f} "
         f"(at least {SMALLEST_ESS}), the worst of {bad} such quantities among {len(table)}. Raise n_samples (with "
         "warm_start=True the chains go on from where they are); diagnostics_ has the whole table.",
         ConvergenceWarning,
-        stacklevel=6,
     )

@@ -6,15 +6,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bagwise.bag_models.rules import LabelRule
 from bagwise.bags import Bags
-from bagwise.gp.features import Design, Features
-from bagwise.gp.posterior import Draws
+from bagwise.gp.features import Features
+from bagwise.gp.latent import LatentBags
+from bagwise.gp.posterior import Draws, SamplePosterior, SparseSamplePosterior
 from bagwise.inference.chains.mixing import mcse_mean
-from bagwise.numerics.special import log_ndtr
-
-_BLOCK = 4_000_000  # entries of one (rows × points) block
+from bagwise.numerics.blocks import blocks
+from bagwise.predict.points import latent_bags, points_of
 
 Array = NDArray[np.float64]
+Chained = SamplePosterior | SparseSamplePosterior
 
 
 class PredictionError(NamedTuple):
@@ -24,29 +26,30 @@ class PredictionError(NamedTuple):
     instances: Array
 
 
-def prediction_error(features: Features, posterior: Draws, bags: Bags) -> PredictionError:
-    """How far ``bag_probability`` and ``instance_probability`` may be off because the chains are finite.
+def prediction_error(features: Features, posterior: Chained, rule: LabelRule, bags: Bags, seed: int) -> PredictionError:
+    """How far ``bag_probability`` and ``instance_probability`` may be off, (B, K) and (N, K).
 
-    From the spread within and between chains and the autocorrelation along them, (B, K) and (N, K).
+    From the spread within and between chains and the autocorrelation along them.
     """
-    rows = max(1, _BLOCK // posterior.weights.shape[1:3].numel())
     of_bags, of_instances = [], []
-    for _, design in features.designs(bags):
-        of_bags.append(_columns_of([_bag_errors(design, posterior, k, rows) for k in range(len(posterior.weights))]))
-        for phi, kappa in zip(torch.split(design.phi, rows), torch.split(design.kappa, rows), strict=True):
-            series = (posterior.conditional_probability(phi, kappa, k) for k in range(len(posterior.weights)))
-            of_instances.append(_columns_of([mcse_mean(values.cpu().numpy()) for values in series]))
+    for latent in latent_bags(features, posterior, bags, points_of(posterior, seed)):
+        columns = range(latent.n_labels)
+        of_bags.append(np.stack([_bag_errors(latent, posterior, rule, k) for k in columns], axis=1))
+        of_instances.append(np.stack([_instance_errors(latent, posterior, k) for k in columns], axis=1))
     return PredictionError(np.concatenate(of_bags), np.concatenate(of_instances))
 
 
-def _bag_errors(design: Design, posterior: Draws, column: int, rows: int) -> Array:
-    scaled = design.phi / torch.sqrt(1.0 + design.kappa)[:, None]
-    draws = posterior.weights[column].flatten(0, 1).T.to(scaled.dtype)
-    step = max(1, _BLOCK // len(scaled))
-    parts = [design.segments.sum(log_ndtr(-(scaled @ some))).double() for some in torch.split(draws, step, dim=1)]
-    series = -torch.expm1(torch.cat(parts, dim=1)).reshape(-1, *posterior.weights.shape[1:3])
-    return np.concatenate([mcse_mean(some.cpu().numpy()) for some in torch.split(series, rows)])
+def _bag_errors(latent: LatentBags, posterior: Draws, rule: LabelRule, column: int) -> Array:
+    positive = -torch.expm1(rule.log_negative(latent, column))
+    series = positive.reshape(-1, *posterior.weights.shape[1:3])
+    parts = [mcse_mean(series[some].cpu().numpy()) for some in blocks(len(series), series[0].numel())]
+    return np.concatenate(parts)
 
 
-def _columns_of(columns: list[Array]) -> Array:
-    return np.stack(columns, axis=1)
+def _instance_errors(latent: LatentBags, posterior: Draws, column: int) -> Array:
+    phi, kappa = latent.design.phi, latent.design.kappa
+    parts = [
+        mcse_mean(posterior.conditional_probability(phi[some], kappa[some], column).cpu().numpy())
+        for some in blocks(len(phi), posterior.weights.shape[1:3].numel())
+    ]
+    return np.concatenate(parts)

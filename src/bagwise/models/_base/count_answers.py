@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
-from bagwise.evidence.reading import holds_positive, read_statement
+from bagwise.evidence.reading import CountReading, holds_positive, read_statement
 from bagwise.models._base.estimator import BagClassifier
 from bagwise.predict import counts as predict_counts
 
@@ -26,7 +26,7 @@ class CountAnswers(BagClassifier):
         nothing) the bag does not count.
         """
         given = as_bags(bags)
-        statement = read_statement(y, given, isinstance(bags, Bags), self.evidence, 1.0)
+        statement = read_statement(y, given, isinstance(bags, Bags), CountReading(self.evidence, 1.0))
         if statement is None:
             return super().score(bags, y, sample_weight)
         holds = holds_positive(statement)
@@ -36,7 +36,7 @@ class CountAnswers(BagClassifier):
 
     def predict_count_proba(self, bags: Any, lo: Any, hi: Any = None) -> NDArray[np.float64]:
         """P(lo ≤ number of positives ≤ hi) of every bag: (B,), or (B, K). Limits are numbers or one per bag."""
-        checked = self._check_bags(bags)
+        checked = self._bags_to_judge(bags)
         found = predict_counts.count_probability(self.features_, self.posterior_, checked, lo, hi, self.seed_)
         return found if self._several() else found[:, 0]
 

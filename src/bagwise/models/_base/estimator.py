@@ -1,4 +1,4 @@
-"""What every estimator shares: input in, features, answers out, saving."""
+"""What every estimator shares: checked input, features, answers that follow from its rule, files."""
 
 from importlib.metadata import version
 from typing import Any, ClassVar, NamedTuple, Self
@@ -12,16 +12,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise import _validation as check
 from bagwise._files import PathLike
+from bagwise.bag_models.rules import Rule
 from bagwise.bags import Bags, as_bags
+from bagwise.evidence.declared import refuse_undeclared
+from bagwise.evidence.known import has_known
 from bagwise.evidence.labels import Labels, label_array, read_labels
-from bagwise.exceptions import BagDataError
-from bagwise.gp.features import Design, Features, make_features
+from bagwise.exceptions import BagDataError, BagDataWarning, ModelFileError, warn_user
+from bagwise.gp import kernels
+from bagwise.gp.features import Features, make_features
 from bagwise.inference.loop import Trace
 from bagwise.models._base.state import pack, unpack
-from bagwise.persistence import write_model
+from bagwise.persistence import read_model, write_model
 from bagwise.predict import bags as predict
-from bagwise.predict.draws import log_none_positive
 
+SIZE_REACH = 4  # how many times larger than any training bag a bag may be before its probability is doubtful
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
@@ -41,13 +45,15 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
     traces: ClassVar[tuple[str, ...]] = ("trace_",)  # fitted attributes that are a Trace, or None
 
     features_: Features
-    posterior_: Any  # GaussianPosterior, or SamplePosterior where chains were run
+    posterior_: Any  # of the weights v: a Gaussian, or draws where chains were run
+    rule_: Any  # what a bag is, see ``bagwise.bag_models.rules``
     trace_: Trace
     log_evidence_: Any
     seed_: int
     classes_: NDArray[Any]
     label_names_: tuple[str, ...] | None
-    columns_: dict[str, Any]
+    sizes_seen_: tuple[int, int]  # number of instances of the smallest and of the largest training bag
+    learned_from_known_: bool  # whether instances known one by one took part in the fit
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -64,14 +70,36 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         """Whether the iteration met its tolerance."""
         return self.trace_.converged
 
+    @property
+    def kernel_(self) -> Any:
+        """The gpytorch kernel, in units of standardised features."""
+        return self.features_.kernel
+
+    @property
+    def relevance_(self) -> NDArray[np.float64] | None:
+        """Share of every feature in the squared inverse lengthscales; None for kernels without."""
+        return kernels.relevance(self.features_.kernel, self.n_features_in_)
+
     # ------------------------------------------------------------ files
 
-    def save(self, path: PathLike) -> None:
-        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all."""
+    def save(self, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
+        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all.
+
+        ``notes`` (plain JSON values) travel in the file; ``bagwise.models.load_with_notes`` reads them. The model
+        itself does not know them.
+        """
         check_is_fitted(self, "posterior_")
         description, tensors = pack(self)
-        description |= {"model": self.card.name, "version": version("bagwise")}
+        description |= {"model": self.card.name, "version": version("bagwise"), "notes": notes or {}}
         write_model(path, description, tensors)
+
+    @classmethod
+    def load(cls, path: PathLike, device: str = "cpu") -> Self:
+        """The model of this class that ``save`` wrote; ``bagwise.load`` finds out by itself which class it is."""
+        description, tensors = read_model(path)
+        if description.get("model") != cls.card.name:
+            raise ModelFileError(f"{path}: holds a model {description.get('model')!r}, not {cls.card.name!r}.")
+        return cls.restore(description, tensors, check_device(device))
 
     @classmethod
     def restore(cls, description: dict[str, Any], tensors: dict[str, torch.Tensor], device: torch.device) -> Self:
@@ -81,10 +109,17 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------ fitting
 
+    def _training_bags(self, bags: Any, y: Any) -> Bags:
+        """The bags of a fit, checked; evidence that the model's card does not list is refused here, for every model."""
+        checked = self._check_bags(bags, reset=True)
+        refuse_undeclared(type(self).__name__, self.card.evidence, checked, y)
+        self.sizes_seen_ = int(checked.sizes.min()), int(checked.sizes.max())
+        self.learned_from_known_ = has_known(checked)
+        return checked
+
     def _remember(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
         self.label_names_ = names
         self.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
-        self.columns_ = {}
 
     def _make_features(
         self, bags: Bags, kernel: Any = None, *, inducing: Any = None, n_inducing: int | None = None
@@ -106,9 +141,12 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         self.seed_ = int(random.randint(2**31 - 1))
         return features
 
-    def _finish(self, features: Features, posterior: Any, trace: Trace, log_evidence: torch.Tensor | None) -> None:
-        self.features_, self.posterior_, self.trace_ = features, posterior, trace
-        values = None if log_evidence is None else log_evidence.cpu().numpy()
+    def _finish(
+        self, features: Features, posterior: Any, rule: Rule, trace: Trace, log_evidence: torch.Tensor | None
+    ) -> None:
+        self.features_, self.posterior_, self.rule_, self.trace_ = features, posterior, rule, trace
+        sound = log_evidence is not None and bool(torch.isfinite(log_evidence).all())
+        values = log_evidence.cpu().numpy() if log_evidence is not None and sound else None
         self.log_evidence_ = values if values is None or self._several() else float(values[0])
         if trace.interrupted:
             raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
@@ -134,6 +172,21 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
         return bags
 
+    def _bags_to_judge(self, X: Any) -> Bags:
+        """Bags to be answered for as bags; warns where some are far larger than any that was learned from."""
+        bags, largest = self._check_bags(X), self.sizes_seen_[1]
+        beyond = np.flatnonzero(bags.sizes > SIZE_REACH * largest)
+        if len(beyond) and self.rule_.grows_with_size:
+            bag = int(beyond[np.argmax(bags.sizes[beyond])])
+            warn_user(
+                f"{len(beyond)} of {len(bags)} bags have more than {SIZE_REACH} times as many instances as the largest "
+                f"bag of the fit ({largest}); bag {bags.ids[bag]!r} has {bags.sizes[bag]}. The more instances a bag "
+                "has, the more probable it is that one of them is positive, and how fast was not learned at such "
+                "sizes: do not trust these probabilities. Fit on bags of such sizes, or cut the bags up.",
+                BagDataWarning,
+            )
+        return bags
+
 
 class BagClassifier(BagEstimator):
     """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
@@ -147,9 +200,10 @@ class BagClassifier(BagEstimator):
     # ------------------------------------------------------------ answers
 
     def predict_proba(self, bags: Any) -> NDArray[np.float64]:
-        """P(the bag holds at least one positive): (B, 2) in the order of ``classes_``, or (B, K) for K labels."""
-        checked = self._check_bags(bags)
-        return self._columns(predict.bag_probability(self.features_, self.posterior_, checked, self.seed_))
+        """P(the bag is positive) by ``rule_``: (B, 2) in the order of ``classes_``, or (B, K) for K labels."""
+        checked = self._bags_to_judge(bags)
+        found = predict.bag_probability(self.features_, self.posterior_, self.rule_, checked, self.seed_)
+        return self._columns(found)
 
     def predict(self, bags: Any) -> NDArray[Any]:
         """The more probable class of every bag: (B,), or (B, K) of 0/1 for K labels."""
@@ -190,7 +244,7 @@ class BagClassifier(BagEstimator):
 
     def _read(self, bags: Any, y: Any) -> tuple[Bags, Labels]:
         """Check and remember the shape of the training input."""
-        checked = self._check_bags(bags, reset=True)
+        checked = self._training_bags(bags, y)
         labels = read_labels(
             y, checked, keyed=isinstance(bags, Bags), may_be_empty=isinstance(bags, Bags | list | tuple)
         )
@@ -198,10 +252,6 @@ class BagClassifier(BagEstimator):
         return checked, labels
 
     # ------------------------------------------------------------ helpers
-
-    def _log_negative(self, design: Design, draws: torch.Tensor) -> list[torch.Tensor]:
-        """log P(the bag is negative | v) for every draw of v (K, R, S): one (b, S) per label column."""
-        return [log_none_positive(design, weights, self.posterior_.link) for weights in draws]
 
     def _known_truth(self, y: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         """Labels to compare predictions with: as many columns as in fit, no class that fit did not know."""

@@ -2,32 +2,32 @@
 
 import inspect
 import math
-from dataclasses import replace
+import sys
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from bagwise.bag_models.rules import AtLeastOne, OneClassInBag, SoftMax, StrongestInstance, Witness, rule_from
 from bagwise.exceptions import ModelFileError
 from bagwise.gp import kernels
 from bagwise.gp.feature_maps import describe_feature_map, rebuild_feature_map
 from bagwise.gp.features import Features
-from bagwise.gp.posterior import GaussianPosterior, Posterior, SamplePosterior, SparseSamplePosterior
-from bagwise.inference.candidates.exact import ExactPosterior
+from bagwise.gp.posterior import ExactPosterior, GaussianPosterior, Posterior, SamplePosterior, SparseSamplePosterior
 from bagwise.inference.chains.diagnostics import Chains
 from bagwise.inference.loop import Trace
 from bagwise.numerics.linalg import DEFAULT_JITTER
-from bagwise.numerics.links import LINKS, PROBIT
+from bagwise.numerics.links import LINKS
 
 Tensors = dict[str, Tensor]
 
 _NOT_SAVED = ("callback", "device", "checkpoint")  # belong to the session that fitted the model
-_POSTERIORS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
-    "gaussian": (GaussianPosterior, ("mean", "factors", "factor_of")),
-    "samples": (SamplePosterior, ("weights", "means", "factors", "factor_of")),
-    "sparse samples": (SparseSamplePosterior, ("columns", "values", "mean")),
-    "exact": (ExactPosterior, ExactPosterior.NAMES),
+_POSTERIORS: dict[str, type[Any]] = {
+    "gaussian": GaussianPosterior,
+    "samples": SamplePosterior,
+    "sparse samples": SparseSamplePosterior,
+    "exact": ExactPosterior,
 }
 _WHOLE_NUMBERS = ("factor_of", "columns")  # of a posterior; everything else is in double precision …
 _ROWS = ("inputs",)  # … but rows that it remembers, which are of the type of the features
@@ -47,6 +47,7 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
         "fitted": _pack_fitted(model),
         "posterior": _pack_posterior(model.posterior_, tensors),
         "link": model.posterior_.link.name,
+        "rule": model.rule_.describe(),
         "chains": _pack_chains(getattr(model, "chains_", None), tensors),
     }
     return description, tensors
@@ -66,6 +67,7 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
         model = cls(**settings | {"device": str(device)})
         model.features_ = _unpack_features(description["features"], tensors).to(device)
         model.posterior_ = _unpack_posterior(description, tensors).to(device)
+        model.rule_ = rule_from(description["rule"] if "rule" in description else _rule_before_rules(description))
         for name in cls.traces:
             setattr(model, name, _unpack_trace(name, description["traces"][name], tensors))
         _unpack_fitted(model, description["fitted"])
@@ -137,19 +139,31 @@ def _below(prefix: str, tensors: Tensors) -> Tensors:
 
 def _pack_posterior(posterior: Any, tensors: Tensors) -> str:
     kind = _kind(posterior)
-    tensors.update({f"posterior.{name}": getattr(posterior, name) for name in _POSTERIORS[kind][1]})
+    tensors.update({f"posterior.{name}": getattr(posterior, name) for name in posterior.ARRAYS})
     return kind
 
 
 def _kind(posterior: Any) -> str:
-    return next(name for name, (cls, _) in _POSTERIORS.items() if isinstance(posterior, cls))
+    return next(name for name, cls in _POSTERIORS.items() if isinstance(posterior, cls))
 
 
 def _unpack_posterior(description: dict[str, Any], tensors: Tensors) -> Any:
-    cls, names = _POSTERIORS[description.get("posterior", "gaussian")]
-    posterior = cls(**{name: tensors[f"posterior.{name}"] for name in names})
-    link = LINKS[description.get("link", PROBIT.name)]
-    return posterior if posterior.link is link else replace(posterior, link=link)
+    cls = _POSTERIORS[description["posterior"]]
+    arrays = {name: tensors[f"posterior.{name}"] for name in cls.ARRAYS}
+    return cls(**arrays, link=LINKS[description["link"]]) if cls is GaussianPosterior else cls(**arrays)
+
+
+def _rule_before_rules(description: dict[str, Any]) -> dict[str, Any]:
+    """The rule of a model whose file was written when rules followed from the settings (schema 1)."""
+    settings, model = description["parameters"], description["model"]
+    if model == "miplgp":
+        kind = OneClassInBag if settings["disambiguation"] == "consistent" else StrongestInstance
+        return kind(settings["augment"]).describe()
+    if model != "gpmil":
+        return AtLeastOne().describe()
+    if settings["approximation"] == "softmax":
+        return SoftMax(settings["pooling"], float(settings["sharpness"])).describe()
+    return Witness(None if settings["witnesses"] == "hard" else 0.1 * 10.0 ** (settings["n_stages"] - 1)).describe()
 
 
 def _pack_chains(chains: Chains | None, tensors: Tensors) -> dict[str, Any] | None:
@@ -223,8 +237,9 @@ def _pack_fitted(model: Any) -> dict[str, Any]:
         "label_names": list(model.label_names_) if several else None,
         "feature_names": None if names is None else list(names),
         "n_features": model.n_features_in_,
-        "columns": model.columns_,
         "seed": model.seed_,
+        "sizes_seen": list(model.sizes_seen_),
+        "learned_from_known": model.learned_from_known_,
         "log_evidence": model.log_evidence_.tolist() if hasattr(model.log_evidence_, "tolist") else model.log_evidence_,
         "own": {name: getattr(model, name) for name in model.own_attributes},
     }
@@ -239,10 +254,12 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
     model.n_features_in_ = int(fitted["n_features"])
     if fitted["feature_names"] is not None:
         model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
-    model.columns_ = dict(fitted["columns"])
     model.seed_ = int(fitted["seed"])
+    smallest, largest = fitted.get("sizes_seen", (1, sys.maxsize))  # schema 1 does not tell
+    model.sizes_seen_ = int(smallest), int(largest)
+    model.learned_from_known_ = bool(fitted.get("learned_from_known", (fitted.get("columns") or {}).get("known")))
     for name in model.own_attributes:
-        setattr(model, name, fitted["own"][name])
+        setattr(model, name, fitted["own"][name] if name in fitted["own"] else getattr(model, name.removesuffix("_")))
 
 
 def _check_shapes(model: Any) -> None:
@@ -291,7 +308,7 @@ def _exact_fits(posterior: ExactPosterior, K: int) -> bool:
 def _check_values(model: Any) -> None:
     """Numbers of the right kind, all finite, factors that can be divided by, two classes."""
     features, posterior = model.features_, model.posterior_
-    parts = {name: getattr(posterior, name) for name in _POSTERIORS[_kind(posterior)][1]}
+    parts = {name: getattr(posterior, name) for name in posterior.ARRAYS}
     own = [part for name, part in parts.items() if name not in (*_WHOLE_NUMBERS, *_ROWS)]
     doubles = (features.shift, features.scale, posterior.mean, *own)
     singles = [features.inducing] if features.lower is None else [features.inducing, features.lower]

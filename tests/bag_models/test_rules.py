@@ -1,4 +1,4 @@
-"""Bag probabilities of the soft maximum and of the witness, against plain Monte Carlo and quadrature."""
+"""Rules: bag probabilities of the soft maximum and of the witness, against plain Monte Carlo and quadrature."""
 
 import numpy as np
 import pytest
@@ -9,10 +9,11 @@ from scipy.stats import norm
 from tests.problems import features_of, random_bags, segments_of
 
 from bagwise import Bags
+from bagwise.bag_models.rules import SoftMax, Witness
 from bagwise.bag_models.soft_max import Pooling
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.numerics.links import LINKS, LOGISTIC, PROBIT
-from bagwise.predict.pooled import soft_max_probability, witness_probability
+from bagwise.predict.bags import bag_probability
 
 
 @pytest.fixture
@@ -26,6 +27,10 @@ def model():
     return bags, features, GaussianPosterior(mean, factors, torch.tensor([0, 1]), LOGISTIC)
 
 
+def soft_max(pooling):
+    return SoftMax(pooling.name, pooling.sharpness)
+
+
 def joint_moments(bags, features, posterior, column):
     phi, kappa = features.transform(bags)
     factor = posterior.factors[column].numpy()
@@ -36,7 +41,7 @@ def joint_moments(bags, features, posterior, column):
 @pytest.mark.parametrize("pooling", [Pooling("sum", 1.0), Pooling("mean", 1.0), Pooling("sum", 4.0)], ids=str)
 def test_soft_max_probability_against_plain_monte_carlo(model, pooling):
     bags, features, posterior = model
-    found = soft_max_probability(features, posterior, bags, 7, pooling)
+    found = bag_probability(features, posterior, soft_max(pooling), bags, 7)
     rng = np.random.default_rng(1)
     for column in range(2):
         mean, covariance = joint_moments(bags, features, posterior, column)
@@ -51,7 +56,7 @@ def test_the_plug_in_is_another_number(model):
     bags, features, posterior = model
     mean, _ = joint_moments(bags, features, posterior, 0)
     plug_in = expit(np.log(np.add.reduceat(np.exp(mean), bags.offsets[:-1])))
-    found = soft_max_probability(features, posterior, bags, 7, Pooling())[:, 0]
+    found = bag_probability(features, posterior, SoftMax("sum", 1.0), bags, 7)[:, 0]
     assert np.abs(found - plug_in).max() > 0.02
 
 
@@ -61,13 +66,15 @@ def test_a_bag_of_one_is_exact_and_company_and_order_do_not_matter(model):
     mean, variance = (torch.from_numpy(part) for part in moments(single, features, posterior))
     exact = LOGISTIC.expected(mean, variance).numpy()
     for pooling in (Pooling("sum", 3.0), Pooling("mean", 0.5)):
-        np.testing.assert_allclose(soft_max_probability(features, posterior, single, 7, pooling), exact, atol=1e-12)
-        whole = soft_max_probability(features, posterior, bags, 7, pooling)
-        alone = [soft_max_probability(features, posterior, bags[b], 7, pooling)[0] for b in range(len(bags))]
+        np.testing.assert_allclose(
+            bag_probability(features, posterior, soft_max(pooling), single, 7), exact, atol=1e-12
+        )
+        whole = bag_probability(features, posterior, soft_max(pooling), bags, 7)
+        alone = [bag_probability(features, posterior, soft_max(pooling), bags[b], 7)[0] for b in range(len(bags))]
         np.testing.assert_allclose(alone, whole, atol=1e-12)
         backwards = Bags(bags.X[::-1], bags.index[::-1])
         np.testing.assert_allclose(
-            soft_max_probability(features, posterior, backwards, 7, pooling)[::-1], whole, atol=1e-12
+            bag_probability(features, posterior, soft_max(pooling), backwards, 7)[::-1], whole, atol=1e-12
         )
 
 
@@ -78,7 +85,7 @@ def moments(bags, features, posterior):
 
 def test_with_the_sum_a_bag_is_at_least_as_probable_as_its_instances(model):
     bags, features, posterior = model
-    found = soft_max_probability(features, posterior, bags, 7, Pooling())
+    found = bag_probability(features, posterior, SoftMax("sum", 1.0), bags, 7)
     mean, variance = (torch.from_numpy(part) for part in moments(bags, features, posterior))
     most = segments_of(bags.sizes).max(LOGISTIC.expected(mean, variance)).numpy()
     assert (found >= most - 1e-12).all()
@@ -94,7 +101,7 @@ def averaged(link, mean, sd):
 def test_witness_probability_against_its_definition(model, link, sharpness):
     bags, features, posterior = model
     posterior = GaussianPosterior(posterior.mean, posterior.factors, posterior.factor_of, LINKS[link])
-    found = witness_probability(features, posterior, bags, sharpness)
+    found = bag_probability(features, posterior, Witness(sharpness), bags, 7)
     for column in range(2):
         mean, covariance = joint_moments(bags, features, posterior, column)
         for b in range(len(bags)):

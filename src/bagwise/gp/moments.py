@@ -1,0 +1,76 @@
+"""Mean and standard deviation of every column of the rows, a bounded number of rows at a time."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+Floats = NDArray[np.float64]
+
+_ROWS = 8192  # at a time
+_ROUNDING = 8 * np.finfo(np.float64).eps  # a column that varies by no more of its size is constant
+
+
+class _Course(NamedTuple):
+    """What is known of every column after some rows."""
+
+    n: int
+    mean: Floats
+    squares: Floats  # Σ (x − mean)²
+    low: Floats
+    high: Floats
+
+
+def column_moments(X: Any) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of every column (1 for a constant one); infinite where a number is too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _sparse_moments(X) if scipy.sparse.issparse(X) else _dense_moments(X)
+
+
+def _dense_moments(X: Any) -> tuple[Floats, Floats]:
+    course = _pass_over(X)
+    span = course.high - course.low
+    constant = span <= _ROUNDING * np.maximum(np.abs(course.low), np.abs(course.high))
+    scale = np.sqrt(course.squares / course.n)
+    lost = ~constant & np.isfinite(span) & ~(np.isfinite(scale) & (course.squares > np.finfo(float).tiny / _ROUNDING))
+    if lost.any():  # squares of such numbers are none: the columns are seen again in units of their span
+        unit, shift = span[lost], course.low[lost]
+        again = _pass_over(X[:, lost], shift, unit)
+        course.mean[lost] = shift + unit * again.mean
+        scale[lost] = unit * np.sqrt(again.squares / again.n)
+    return course.mean, np.where(constant, 1.0, scale)
+
+
+def _pass_over(X: Any, shift: Any = 0.0, unit: Any = 1.0) -> _Course:
+    width = X.shape[1]
+    course = _Course(0, np.zeros(width), np.zeros(width), np.full(width, np.inf), np.full(width, -np.inf))
+    for start in range(0, X.shape[0], _ROWS):
+        course = _joined(course, (X[start : start + _ROWS].astype(np.float64, copy=False) - shift) / unit)
+    return course
+
+
+def _joined(course: _Course, rows: Floats) -> _Course:
+    """Moments of what was seen and of some more rows (Chan, Golub & LeVeque)."""
+    count, mean = len(rows), rows.mean(axis=0)
+    squares = np.square(rows - mean).sum(axis=0)
+    total, delta = course.n + count, mean - course.mean
+    return _Course(
+        total,
+        course.mean + delta * (count / total),
+        course.squares + squares + np.square(delta) * (course.n * count / total),
+        np.minimum(course.low, rows.min(axis=0)),
+        np.maximum(course.high, rows.max(axis=0)),
+    )
+
+
+def _sparse_moments(X: Any) -> tuple[Floats, Floats]:
+    """In units of the largest number of each column, whose squares are numbers too."""
+    rows = X.astype(np.float64)
+    largest = np.asarray(abs(rows).max(axis=0).todense()).ravel()
+    unit = np.where(largest > 0, largest, 1.0)
+    rows.data /= unit[rows.indices]
+    mean, variance = mean_variance_axis(rows, axis=0)
+    constant = variance <= np.square(_ROUNDING * np.maximum(np.abs(mean), 1.0))
+    return unit * mean, np.where(constant, 1.0, unit * np.sqrt(variance))

@@ -1,0 +1,66 @@
+"""What estimators that can be fitted by chains answer about these chains."""
+
+import warnings
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bagwise.inference.chains.diagnostics import Chains
+from bagwise.inference.chains.prediction_error import PredictionError, prediction_error
+
+
+class ChainAnswers:
+    """Mixin for a ``BagClassifier``: ``chains_`` holds what was watched in every sweep, None without chains."""
+
+    chains_: Chains | None
+
+    @property
+    def diagnostics_(self) -> pd.DataFrame:
+        """R-hat, bulk and tail effective sample size, Monte Carlo error of every watched quantity.
+
+        The log likelihood of the evidence, |v|, the mean (where there is a bias) and up to fifty latent values φᵀv of
+        random training instances (named by their row in ``bags.X``).
+        """
+        return self._watched().table.copy()
+
+    def predict_error(self, bags: Any) -> PredictionError:
+        """Monte Carlo standard errors of the probabilities, ``.bags`` (B,) and ``.instances`` (N,), or with K columns.
+
+        What finite chains leave uncertain about ``predict_proba`` and ``predict_instance_proba``, not how uncertain
+        the model is.
+        """
+        self._watched()
+        model: Any = self
+        checked = model._check_bags(bags)
+        error = prediction_error(model.features_, model.posterior_, model.rule_, checked, model.seed_)
+        return error if model._several() else PredictionError(error.bags[:, 0], error.instances[:, 0])
+
+    def to_arviz(self) -> Any:
+        """The watched quantities and the kept draws of v as an ``arviz.InferenceData`` (needs ArviZ).
+
+        v is thinned (``posterior_``), so it stands in a group of its own, ``posterior_weights``.
+        """
+        chains, model = self._watched(), self
+        if find_spec("arviz") is None:
+            raise ImportError("to_arviz needs ArviZ: pip install 'bagwise[arviz]'.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # ArviZ greets every user once a day
+            import arviz
+
+        several = model._several()  # type: ignore[attr-defined]
+        weights = model.posterior_.weights.cpu().numpy()  # type: ignore[attr-defined]
+        watched = np.moveaxis(chains.values, 0, -1)
+        names = ("evidence_log_likelihood", *chains.names[1:])  # ArviZ keeps "log_likelihood" for another thing
+        named = dict(zip(names, watched if several else watched[..., 0], strict=True))
+        data = arviz.from_dict(posterior=named)
+        v = np.moveaxis(weights, 0, -1) if several else weights[0]
+        data.add_groups(posterior_weights=arviz.from_dict(posterior={"v": v}).posterior)
+        return data
+
+    def _watched(self) -> Chains:
+        chains: Chains | None = getattr(self, "chains_", None)
+        if chains is None:
+            raise AttributeError(f"this {type(self).__name__} was not fitted with inference='gibbs': it has no chains.")
+        return chains
