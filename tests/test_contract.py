@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from docs.skeletons.model import MeanPoolingGP
 from sklearn.utils.estimator_checks import check_estimator
 
 import bagwise
 from bagwise import BagDataWarning
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.models import discover
-from bagwise.testing import CHECKS, check_bag_estimator
+from bagwise.testing import CHECKS, check_bag_estimator, check_learns, check_rule, check_undeclared_evidence
 
 MODELS = discover()
 # Chains that are long enough to answer, not to be trusted: hence their warnings are for nobody here.
@@ -63,6 +65,52 @@ def test_a_broken_promise_is_found(broken, message, monkeypatch):
     monkeypatch.setattr(Forgetful, "broken", broken, raising=False)
     with pytest.raises(AssertionError, match=message):
         check_bag_estimator(Forgetful())
+
+
+class ForgetsItsRule(MeanPoolingGP):
+    """Learns from means, and answers as if one positive instance were enough."""
+
+    def _finish(self, features, posterior, rule, trace, log_evidence):
+        super()._finish(features, posterior, AtLeastOne(), trace, log_evidence)
+
+
+class AsksItsSettings(bagwise.GPMIL):
+    """Makes its rule of the constructor's arguments, whenever it is asked."""
+
+    @property
+    def rule_(self):
+        return self._rule()
+
+    @rule_.setter
+    def rule_(self, rule):
+        pass
+
+
+class LearnsNothing(bagwise.MILGPProbit):
+    def fit(self, bags, y):
+        return super().fit(bags, np.roll(y, 1))
+
+
+class TakesAnything(bagwise.MILGPProbit):
+    def _training_bags(self, bags, y):
+        checked = self._check_bags(bags, reset=True)
+        self.sizes_seen_, self.learned_from_known_ = (1, 5), False
+        return checked
+
+
+@pytest.mark.parametrize(
+    ("model", "check", "message"),
+    [
+        (ForgetsItsRule(), check_rule, "the mean probability of a class is .* off its share"),
+        (AsksItsSettings(learn=False), check_rule, "depends on a constructor argument after the fit"),
+        (LearnsNothing(), check_learns, "of the bags of an easy problem are told apart"),
+        (TakesAnything(), check_undeclared_evidence, "evidence of the kind known is taken"),
+    ],
+    ids=lambda part: type(part).__name__ if hasattr(part, "fit") else None,
+)
+def test_checks_of_rule_learning_and_evidence_can_fail(model, check, message):
+    with pytest.raises(AssertionError, match=message):
+        check(model)
 
 
 def test_warning_for_missing_labels_is_a_bag_data_warning():

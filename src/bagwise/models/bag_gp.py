@@ -75,7 +75,7 @@ class BagGP(ChainAnswers, CountAnswers):
 
     Attributes
     ----------
-    inference_ : the inference that was used
+    inference_ : the inference that was used; ``fallback_`` says why it is not the one that was chosen first, or is None
     kernel_ : the kernel, learned or given; ``mean_`` the posterior mean of the constant; ``relevance_`` shares of the
         features in the squared inverse lengthscales
     log_evidence_ : EP's log evidence, or the bound (1.8) of the mean field; None where chains were run
@@ -84,9 +84,11 @@ class BagGP(ChainAnswers, CountAnswers):
     features_, posterior_, trace_, n_iter_, classes_ … : as in ``MILGPProbit``
     """
 
-    own_attributes = ("inference_",)
+    own_attributes = ("inference_", "fallback_")
     traces = ("trace_", "learning_trace_")
     card = ModelCard("bag-gp", ("label", "fraction", "count", "known"), "bagwise")
+
+    fallback_: str | None
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class BagGP(ChainAnswers, CountAnswers):
         counts = read_counts(y, checked, bags, CountReading(self.evidence, self.confidence, self.label_noise))
         self._remember(counts.classes, counts.names)
         features = self._features_to_use(checked, counts)
-        self.inference_ = self._choice(counts.tight, checked, counts.evidence)
+        self.inference_, self.fallback_ = self._choice(counts.tight, checked, counts.evidence), None
         infer = self._by_gibbs if self.inference_ == "gibbs" else self._inferred
         found = infer(features, checked, counts.evidence)
         self._finish(features, found.posterior, AtLeastOne(), found.trace, found.log_evidence)
@@ -221,12 +223,11 @@ class BagGP(ChainAnswers, CountAnswers):
             try:
                 return self._by_ep(features, chunks, evidence)
             except NumericalError as error:
+                self.inference_, self.fallback_ = "vi", f"expectation propagation failed ({error})"
                 warn_user(
-                    f"expectation propagation failed ({error}); the mean-field answer is given instead "
-                    "(inference_ is 'vi').",
+                    f"{self.fallback_}; the mean-field answer is given instead (inference_ is 'vi').",
                     ConvergenceWarning,
                 )
-                self.inference_ = "vi"
         return self._by_vi(features, bags, evidence)
 
     def _by_ep(self, features: Features, chunks: Chunks, evidence: CountEvidence) -> _Result:

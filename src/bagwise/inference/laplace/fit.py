@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bagwise.bag_models.soft_max import BagLosses, Pooling, SoftMaxLoss, WitnessLoss
+from bagwise.bag_models.soft_max import BagLosses, Pooling, SoftMaxLoss, WitnessLoss, uniform_weights
 from bagwise.bags import Bags
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.laplace.annealing import Annealed, Schedule, anneal
-from bagwise.inference.laplace.mode import Limits, find_mode, log_evidence, precision, projected_factor
+from bagwise.inference.laplace.mode import Limits, Loss, find_mode, log_evidence, precision, projected_factor
 from bagwise.inference.laplace.pooled_rows import PooledRows
 from bagwise.inference.loop import Trace
 from bagwise.numerics.linalg import cholesky
@@ -41,7 +41,9 @@ class Starts(NamedTuple):
     random: np.random.RandomState
 
 
-class _Rows(NamedTuple):
+class AllRows(NamedTuple):
+    """The features of all instances, for losses that need them at once."""
+
     phi: Tensor  # (N, R), in double precision
     segments: Segments
 
@@ -60,7 +62,7 @@ def fit_soft_max(
     limits: Limits,
 ) -> list[ColumnFit]:
     """The lowest mode of (6.1) that was reached, and the Gaussian around it."""
-    rows = _rows(features, bags)
+    rows = all_rows(features, bags)
     return [_soft_max_column(rows, losses, pooling, _chosen(starts, rows, losses), limits) for losses in columns]
 
 
@@ -69,7 +71,7 @@ def fit_witness(
     features: Features, bags: Bags, columns: Sequence[BagLosses], annealed: Sequence[Annealed]
 ) -> list[ColumnFit]:
     """Ordinary classification of the bags, each the weighted mean of its instances (6.4)."""
-    rows = _rows(features, bags)
+    rows = all_rows(features, bags)
     fits = []
     for losses, (weights, trace) in zip(columns, annealed, strict=True):
         fits.append(ColumnFit(*_bag_posterior(rows.pooled(weights), losses), weights, trace))
@@ -82,23 +84,28 @@ def joint_posterior(fits: Sequence[ColumnFit], link: Link) -> GaussianPosterior:
     return GaussianPosterior(means.T, factors, torch.arange(len(fits), device=means.device), link)
 
 
-def _rows(features: Features, bags: Bags) -> _Rows:
+def all_rows(features: Features, bags: Bags) -> AllRows:
+    """φ of every instance, in double precision."""
     phi = torch.cat([design.phi.double() for _, design in features.designs(bags)])
-    return _Rows(phi, Segments(torch.from_numpy(bags.offsets.copy()).to(features.device)))
+    return AllRows(phi, Segments(torch.from_numpy(bags.offsets.copy()).to(features.device)))
 
 
 def _soft_max_column(
-    rows: _Rows, losses: BagLosses, pooling: Pooling, starts: list[Tensor], limits: Limits
+    rows: AllRows, losses: BagLosses, pooling: Pooling, starts: list[Tensor], limits: Limits
 ) -> ColumnFit:
-    loss = SoftMaxLoss(losses, rows.segments, pooling)
-    mode = find_mode(loss, rows.phi, starts, limits)
-    F = rows.phi @ mode.v
-    factor = projected_factor(precision(loss, rows.phi, F))
-    evidence = log_evidence(loss, rows.phi, mode.v)
-    return ColumnFit(mode.v, factor, evidence, pooling.weights(F, rows.segments), mode.trace)
+    fit = mode_posterior(SoftMaxLoss(losses, rows.segments, pooling), rows, limits, starts)
+    return fit._replace(weights=pooling.weights(rows.phi @ fit.mean, rows.segments))
 
 
-def _chosen(starts: Starts, rows: _Rows, losses: BagLosses) -> list[Tensor]:
+@torch.no_grad()
+def mode_posterior(loss: Loss, rows: AllRows, limits: Limits, starts: list[Tensor] | None = None) -> ColumnFit:
+    """The Gaussian around the lowest mode of a loss of whole bags that was reached, from zero or from some starts."""
+    mode = find_mode(loss, rows.phi, starts or [torch.zeros_like(rows.phi[0])], limits)
+    factor = projected_factor(precision(loss, rows.phi, rows.phi @ mode.v))
+    return ColumnFit(mode.v, factor, log_evidence(loss, rows.phi, mode.v), uniform_weights(rows.segments), mode.trace)
+
+
+def _chosen(starts: Starts, rows: AllRows, losses: BagLosses) -> list[Tensor]:
     zero = torch.zeros_like(rows.phi[0])
     if starts.total == 1:
         return [zero]

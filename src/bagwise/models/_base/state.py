@@ -259,7 +259,8 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
     model.sizes_seen_ = int(smallest), int(largest)
     model.learned_from_known_ = bool(fitted.get("learned_from_known", (fitted.get("columns") or {}).get("known")))
     for name in model.own_attributes:
-        setattr(model, name, fitted["own"][name] if name in fitted["own"] else getattr(model, name.removesuffix("_")))
+        absent = getattr(model, name.removesuffix("_"), None)  # files of schema 1 lack some of them
+        setattr(model, name, fitted["own"].get(name, absent))
 
 
 def _check_shapes(model: Any) -> None:

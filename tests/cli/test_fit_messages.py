@@ -1,0 +1,34 @@
+"""What ``bagwise fit`` says at the end is true."""
+
+import pandas as pd
+import pytest
+from tests.cli.command import done
+
+from bagwise.datasets import make_bags
+from bagwise.exceptions import NumericalError
+from bagwise.inference.expectation_propagation import ExpectationPropagation
+
+
+@pytest.fixture
+def table(tmp_path):
+    bags, y, _ = make_bags(12, bag_size=4, random_state=0)
+    frame = pd.DataFrame(bags.X, columns=["u", "v"]).assign(slide=[bags.ids[b] for b in bags.index], sick=y[bags.index])
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    return tmp_path / "x.csv"
+
+
+FIT = ("--bag", "slide", "--label", "sick", "--set", "learn=false", "--set", "verbose=0", "--set", "random_state=0")
+
+
+def test_fit_says_that_another_inference_answered(table, tmp_path, monkeypatch):
+    def give_up(self):
+        raise NumericalError("broken on purpose")
+
+    monkeypatch.setattr(ExpectationPropagation, "step", give_up)
+    said = done("fit", table, *FIT, "-o", tmp_path / "m").stdout
+    assert "iterations of vi (settled, instead of another: expectation propagation failed (broken on purpose))" in said
+
+
+def test_fit_says_nothing_of_another_inference_where_there_was_none(table, tmp_path):
+    said = done("fit", table, *FIT, "-o", tmp_path / "m").stdout
+    assert "iterations of ep (settled)" in said
