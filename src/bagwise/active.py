@@ -1,6 +1,7 @@
 """Which bag, or which single instance, to label next (theory section 1.7)."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.posterior import Posterior
 from bagwise.metrics import positive_proba
-from bagwise.predict.points import latent_bags, points_of
+from bagwise.predict.points import Fitted
 
 CANDIDATES = ("bags", "instances")
 STRATEGIES = ("bald", "entropy", "random")
@@ -91,7 +92,7 @@ def suggest(
     wanted = check.check_count("n", n)
     given = _checked_bags(model, bags)
     candidates = _candidates(given, what, wanted)
-    pool = _Pool(model, given if what == "bags" else as_bags(given.X))
+    pool = _Pool(model, given, what)
     utilities = _utilities(pool, strategy, random_state)
     ranked = _ranked(utilities, candidates, random_state)
     if strategy == "bald":
@@ -159,33 +160,39 @@ class _Outcomes(NamedTuple):
 class _Pool:
     """Candidates as bags (an instance is a bag of one), seen through the draws of the model."""
 
-    def __init__(self, model: Any, bags: Bags) -> None:
-        self.model, self.bags = model, bags
-        self.points = points_of(model.posterior_, model.seed_)  # the same for every candidate
+    def __init__(self, model: Any, given: Bags, what: str) -> None:
+        single = what == "instances"
+        self.bags = as_bags(given.X) if single else given
+        self.sizes: Ints = given.sizes[given.index] if single else given.sizes  # of the bags that they come from
+        self._classes = model.classes_
+        self._ask: Callable[[], Floats] = functools.partial(
+            model.predict_instance_proba if single else model.predict_proba, given
+        )
+        self.fitted: Fitted = model._fitted()
+        self.points = self.fitted.points()  # the same for every candidate
 
     def information(self) -> Floats:
         """(1.11), summed over label columns."""
         parts = []
-        for columns in self._log_negative(self.bags):
+        for columns in self._log_negative(np.arange(len(self.bags))):
             parts.append(torch.stack([_information(_outcomes(column)) for column in columns]).sum(0))
         return torch.cat(parts).cpu().numpy()
 
     def entropy(self) -> Floats:
         """Entropy of the predicted probability, summed over label columns."""
-        chance = positive_proba(self.model.predict_proba(self.bags), self.model.classes_)
+        chance = positive_proba(self._ask(), self._classes)
         positive = torch.from_numpy(chance.reshape(len(self.bags), -1))
         return _entropy(positive, 1.0 - positive).sum(1).numpy()
 
     def outcomes(self, numbers: Ints) -> list[_Outcomes]:
         """What the labels of some candidates may turn out to be, one entry per label column."""
-        parts = self._log_negative(self.bags[numbers])
+        parts = self._log_negative(numbers)
         return [_outcomes(torch.cat(column)) for column in zip(*parts, strict=True)]
 
-    def _log_negative(self, bags: Bags) -> Iterator[list[Tensor]]:
+    def _log_negative(self, numbers: Ints) -> Iterator[list[Tensor]]:
         """log P(negative | v) under every draw, one (b, S) per label column, for a bounded number of bags at a time."""
-        model = self.model
-        for latent in latent_bags(model.features_, model.posterior_, bags, self.points):
-            yield [model.rule_.log_negative(latent, column) for column in range(latent.n_labels)]
+        for latent in self.fitted.latent(self.bags[numbers], self.points, self.sizes[numbers]):
+            yield [self.fitted.rule.log_negative(latent, column) for column in range(latent.n_labels)]
 
 
 def _outcomes(log_negative: Tensor) -> _Outcomes:

@@ -110,7 +110,7 @@ def test_cotangents_are_the_derivatives_of_the_evidence(approximation):
     bags, table = problem(8)
     _, chunks, model = sparse_chunks(bags, table, rbf(), n_inducing=5, approximation=approximation)
     posterior = fit_targets(chunks, model).posterior
-    (chunk,), (alpha,) = chunks._chunks, chunks.remembered
+    (chunk,), (alpha,) = chunks.chunks, chunks.remembered
     by_phi, by_kappa = evidence_cotangents(chunk, alpha, posterior, model)
     phi, kappa = chunk.design.phi, chunk.design.kappa
     for array, gradient, at in ((phi, by_phi, (2, 1)), (phi, by_phi, (0, 3)), (kappa, by_kappa, (1,))):

@@ -340,7 +340,7 @@ def test_label_columns_fitted_together_equal_separate_fits(medium):
 def test_single_precision_chunks_give_nearly_the_same(medium):
     phi, kappa, sizes, y = medium
     double, chunks = by_ep(phi, kappa, sizes, labels_of(y, sizes))
-    design = Design(*(part.float() for part in chunks._chunks[0].design[:2]), segments_of(sizes))
+    design = Design(*(part.float() for part in chunks.chunks[0].design[:2]), segments_of(sizes))
     narrow = InMemory([Chunk(design, ProbitCounts(labels_of(y, sizes)).chunk(slice(0, 14), torch.float32, CPU))])
     state = ExpectationPropagation(narrow, 6, 1, CPU)
     assert iterate(state.step, name="log evidence", max_iter=500, tol=1e-5).converged

@@ -264,7 +264,7 @@ def test_how_bags_are_cut_into_chunks_does_not_matter(monkeypatch, updates):
     whole = engine(features, bags, y, updates=updates, margin=MARGIN)
     monkeypatch.setitem(bagwise.gp.features._CHUNK_ROWS, "cpu", 4)
     cut = engine(features, bags, y, updates=updates, margin=MARGIN)
-    assert len(cut._chunks._chunks) > 5
+    assert len(cut._chunks.chunks) > 5
     for state in (whole, cut):
         run(state, 10)
     torch.testing.assert_close(whole.posterior().mean, cut.posterior().mean, rtol=0, atol=1e-10)

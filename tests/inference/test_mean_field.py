@@ -170,7 +170,7 @@ def test_how_bags_are_cut_into_chunks_does_not_matter(monkeypatch):
     whole = mean_field(features, bags, y)
     monkeypatch.setitem(bagwise.gp.features._CHUNK_ROWS, "cpu", 4)
     cut = mean_field(features, bags, y)
-    assert len(cut._chunks._chunks) > 5
+    assert len(cut._chunks.chunks) > 5
     for state in (whole, cut):
         iterate(state.fixed_point_step, name="bound", max_iter=10, tol=0.0)
     torch.testing.assert_close(whole.posterior().mean, cut.posterior().mean, rtol=0, atol=1e-12)

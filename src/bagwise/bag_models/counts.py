@@ -5,6 +5,7 @@ is f + G with G = ∂ log Z / ∂f (equation (1.4)); Var m = 1 − f G − G² (
 needs to know. Plain labels have a closed form at any bag size; everything else goes through the count programme.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,12 +20,13 @@ from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
 
-def label_terms(f: Tensor, labels: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
+def label_terms(f: Tensor, labels: Tensor, segments: Segments, noise: float = 0.0) -> tuple[Tensor, Tensor]:
     """log Z per bag (b, K) and G per instance (n, K) for binary labels (b, K); NaN says nothing and gives zeros.
 
     With S = Σ log cdf(−f) over the bag, the log probability that all are negative:
       label 0:  log Z = S,               G = −h(−f)
       label 1:  log Z = log(1 − e^S),    G = h(−f) e^S / (1 − e^S)      by (0.1)–(0.2), safe where e^S rounds to 1.
+    A label that is wrong with probability ε has Z_ε = ε + (1 − 2ε) Z, and G shrinks by (1 − 2ε) Z / Z_ε.
     """
     log_negative = log_ndtr(-f)
     all_negative = segments.sum(log_negative)
@@ -33,6 +35,10 @@ def label_terms(f: Tensor, labels: Tensor, segments: Segments) -> tuple[Tensor, 
     weight = torch.where(labels == 1, all_negative - some_positive, torch.zeros_like(all_negative))
     g = segments.spread(torch.sign(labels - 0.5)) * torch.exp(log_pdf(f) - log_negative + segments.spread(weight))
     missing = torch.isnan(labels)
+    if noise > 0:
+        right = log_z + math.log1p(-2.0 * noise)
+        log_z = torch.logaddexp(right, torch.full_like(right, math.log(noise)))
+        g = g * segments.spread(torch.exp(right - log_z))
     return log_z.masked_fill(missing, 0.0), g.masked_fill(segments.spread(missing), 0.0)
 
 
@@ -66,16 +72,21 @@ class ChunkEvidence:
 
     labels: Tensor
     tabled: tuple[Tabled | None, ...]
+    noise: float = 0.0  # probability that a label is wrong
 
     def terms(self, f: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
         """log Z (b, K) and G (n, K) at latent values f (n, K)."""
-        log_z, g = label_terms(f, self.labels, segments)
+        log_z, g = label_terms(f, self.labels, segments, self.noise)
         for column, part in enumerate(self.tabled):
             if part is not None:
                 log_z[part.bags, column], g[part.rows, column] = count_terms(
                     f[part.rows, column], part.potentials, part.known
                 )
         return log_z, g
+
+    def of_column(self, column: int) -> "ChunkEvidence":
+        """What the bags say about one label column."""
+        return ChunkEvidence(self.labels[:, [column]], (self.tabled[column],), self.noise)
 
     def informed(self, column: int, segments: Segments) -> Tensor:
         """(n,) which instances the evidence of one column says anything about."""
@@ -100,7 +111,8 @@ class ProbitCounts:
     def chunk(self, part: slice, dtype: torch.dtype, device: torch.device) -> ChunkEvidence:
         """What a run of bags says."""
         labels = torch.as_tensor(self._evidence.labels[part], dtype=dtype, device=device)
-        return ChunkEvidence(labels, tabled_columns(self._evidence, part, dtype, device))
+        tabled = tabled_columns(self._evidence, part, dtype, device)
+        return ChunkEvidence(labels, tabled, self._evidence.label_noise)
 
 
 def tabled_columns(

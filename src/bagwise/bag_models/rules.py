@@ -6,9 +6,10 @@ draw of v, which everything else asks for: what to label next, and how far chain
 class probabilities of the instances.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,9 @@ from torch import Tensor
 from bagwise.bag_models.dirichlet import bag_log_weights
 from bagwise.bag_models.soft_max import POOLINGS, Pooling, hard_witness, soft_witness
 from bagwise.exceptions import ModelFileError
-from bagwise.gp.latent import LatentBags
+from bagwise.gp.latent import LatentBags, copies
+from bagwise.gp.leftovers import RANK
+from bagwise.numerics.blocks import blocks
 from bagwise.numerics.segments import Segments
 
 _KNOWN: dict[str, type["Rule"]] = {}
@@ -57,8 +60,15 @@ def rule_from(description: Any) -> Rule:
 # ---------------------------------------------------------------- rules of labels
 
 
+@dataclass(frozen=True)
 class LabelRule(Rule, ABC):
-    """A bag is positive or negative, once for every label column."""
+    """A bag is positive or negative, once for every label column.
+
+    ``shares`` says whether instances of a bag share what the features leave over of the latent function, as the kernel
+    has it (theory section 13.4); else each has its own.
+    """
+
+    shares: bool = field(default=True, kw_only=True)
 
     @abstractmethod
     def probability(self, latent: LatentBags) -> Tensor:
@@ -82,23 +92,37 @@ class AtLeastOne(LabelRule):
     def probability(self, latent: LatentBags) -> Tensor:
         """The average of 1 − Π P(yᵢ = 0 | v) over the draws.
 
-        It is held between the bounds that the exact probabilities of the instances imply, max pᵢ ≤ P ≤ Σ pᵢ, so a bag
-        never contradicts its instances, and a bag of one is exact.
+        The same draws average two numbers whose exact values are known: P(yᵢ = 1 | v) of the most probable instance,
+        and the probability of at least one positive among as many copies of it as the bag has instances. They are
+        control variates. The result is held between the bounds that the exact probabilities of the instances imply,
+        max pᵢ ≤ P ≤ Σ pᵢ, so a bag never contradicts its instances, and a bag of one is exact.
         """
         found = torch.stack([self._average(latent, column) for column in range(latent.n_labels)], dim=1)
         each = latent.probability
         return found.clamp(latent.segments.max(each), latent.segments.sum(each).clamp(max=1.0))
 
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
-        """Σ log P(yᵢ = 0 | v) over the bag."""
-        return torch.cat([logs for _, logs in self._blocks(latent, column)], dim=1)
+        """Σ log P(yᵢ = 0 | v) over the bag; a shared leftover is averaged over."""
+        turns = latent.turns()
+        found = [torch.cat([logs for _, logs in self._blocks(latent, column, turn)], dim=1) for turn in turns]
+        return torch.logsumexp(torch.stack(found), dim=0) - math.log(len(turns))
 
     def _average(self, latent: LatentBags, column: int) -> Tensor:
-        parts = [-torch.expm1(logs).sum(1) for _, logs in self._blocks(latent, column)]
-        return torch.stack(parts).sum(0) / latent.points.weights.shape[2]
+        best = latent.segments.first_largest(latent.probability[:, column])
+        sizes = latent.segments.sizes.double()
+        sums = torch.zeros(len(best), 3, dtype=torch.float64, device=best.device)
+        products = sums.new_zeros(len(best), 3, 3)
+        for _, scores in latent.scores(column):
+            whole = -torch.expm1(latent.segments.sum(latent.link.log_probability(-scores)))
+            series = torch.stack([whole, *copies(latent.link, scores[best], sizes)], dim=1)  # (b, 3, some draws)
+            sums += series.sum(2)
+            products += series @ series.mT
+        points = latent.points.weights.shape[2]
+        expected = latent.expected_copies(best, sizes, column)
+        return controlled(sums / points, products / points, expected)
 
-    def _blocks(self, latent: LatentBags, column: int) -> Iterator[tuple[slice, Tensor]]:
-        for some, scores in latent.scores(column):
+    def _blocks(self, latent: LatentBags, column: int, turn: int) -> Iterator[tuple[slice, Tensor]]:
+        for some, scores in latent.scores(column, turn):
             yield some, latent.segments.sum(latent.link.log_probability(-scores))
 
 
@@ -125,7 +149,7 @@ class SoftMax(LabelRule):
         return Pooling(self.pooling, self.sharpness)
 
     def probability(self, latent: LatentBags) -> Tensor:
-        """E P(positive | a(F)), F = Φ v + N(0, κ), by quasi-Monte Carlo over v and the leftovers.
+        """E P(positive | a(F)), F = Φ v + leftover, by quasi-Monte Carlo over v and the leftovers.
 
         The points that average P(positive | a) also average P(positive | Fᵢ), whose exact value is known; the
         difference, weighted as the soft maximum weights the instances, corrects the estimate, and a bag of one is
@@ -141,10 +165,14 @@ class SoftMax(LabelRule):
         return torch.maximum(found, latent.segments.max(exact)) if self.pooling == "sum" else found
 
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
-        """What κ leaves open of the score is Σ P² κ in first order, P being its slopes at the mean."""
+        """What leftovers leave open of the score is Pᵀ C P in first order, P being its slopes at the mean."""
         P = self.pool.weights(latent.moments[0][:, column], latent.segments)
         _, left = latent.weighted_design(P)
-        scores = [self.pool.score(centre, latent.segments) for _, centre in latent.centres(column)]
+        rows, weights = latent.design.phi, latent.points.weights[column]
+        scores = [
+            self.pool.score((rows @ weights[:, some].to(rows.dtype)).double(), latent.segments)
+            for some in blocks(weights.shape[1], len(rows))
+        ]
         return _negative(latent, torch.cat(scores, dim=1), left)
 
     def _averages(self, latent: LatentBags, column: int) -> tuple[Tensor, Tensor]:
@@ -182,7 +210,7 @@ class Witness(LabelRule):
         return torch.stack(columns, dim=1)
 
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
-        """The leftover Σ P² κ of the score is integrated out exactly."""
+        """The leftover Pᵀ C P of the score is integrated out exactly."""
         rows, left = latent.weighted_design(self._weights(latent, column))
         return _negative(latent, rows @ latent.points.weights[column], left)
 
@@ -198,16 +226,16 @@ def _negative(latent: LatentBags, scores: Tensor, left: Tensor) -> Tensor:
 
 
 def _own_noise(latent: LatentBags, column: int) -> Tensor:
-    """√κ ε of every instance, (n, S): quasi-random for the first places of a bag, random beyond.
+    """√d ε of every instance, (n, S): quasi-random for the first places of a bag, random beyond.
 
     Noise belongs to places, the largest mean first: so neither the order of the instances nor the company of other
     bags matters.
     """
-    quasi = latent.points.noise
+    quasi = latent.points.noise[RANK:]
     more = max(0, int(latent.segments.sizes.max()) - len(quasi))
     random = np.random.default_rng([latent.points.seed, 1]).standard_normal((more, quasi.shape[1]))
     by_place = torch.cat([quasi, torch.from_numpy(random).to(quasi)])
-    return latent.design.kappa.to(quasi.dtype).sqrt()[:, None] * by_place[_places(latent, column)]
+    return latent.leftover.rest.to(quasi.dtype).sqrt()[:, None] * by_place[_places(latent, column)]
 
 
 def _places(latent: LatentBags, column: int) -> NDArray[np.int64]:
@@ -217,6 +245,21 @@ def _places(latent: LatentBags, column: int) -> NDArray[np.int64]:
     places[np.lexsort((-variance, -mean, latent.segments.index.cpu().numpy()))] = np.arange(len(mean))
     places -= np.repeat(latent.segments.offsets[:-1].cpu().numpy(), latent.segments.sizes.cpu().numpy())
     return places
+
+
+def controlled(mean: Tensor, square: Tensor, expected: Tensor) -> Tensor:
+    """The first mean, (b,), corrected by how far the others are off what is expected of them.
+
+    ``mean`` (b, 1 + c) and ``square`` (b, 1 + c, 1 + c) are averages of the numbers and of their products, ``expected``
+    (b, c) the exact means of all but the first. Controls that hardly vary correct nothing.
+    """
+    covariance = square - mean[:, :, None] * mean[:, None, :]
+    inner = covariance[:, 1:, 1:]
+    ridge = 1e-6 * inner.diagonal(dim1=1, dim2=2).mean(1) + 1e-14
+    inner = inner + ridge[:, None, None] * torch.eye(inner.shape[1], dtype=inner.dtype, device=inner.device)
+    slopes = torch.linalg.solve(inner, covariance[:, 1:, :1])[:, :, 0]
+    corrected: Tensor = mean[:, 0] + (slopes * (expected - mean[:, 1:])).sum(1)
+    return corrected
 
 
 # ---------------------------------------------------------------- rules of classes

@@ -13,7 +13,8 @@ class CountEvidence:
     """What all bags say about their numbers of positives, ready for a bag model.
 
     ``labels`` (B, K) are plain labels. ``tables[k]``, where there is one, is the flat table log ψ over all bags of
-    column k; it speaks for the bags in ``speaks[k]`` (B,). ``known`` (N,) are known instance labels or NaN.
+    column k; it speaks for the bags in ``speaks[k]`` (B,). ``known`` (N,) are known instance labels or NaN. Plain
+    labels are wrong with probability ``label_noise``; tables have it in them.
     """
 
     def __init__(
@@ -23,8 +24,9 @@ class CountEvidence:
         tables: tuple[Floats | None, ...] | None = None,
         speaks: tuple[NDArray[np.bool_] | None, ...] | None = None,
         known: Floats | None = None,
+        label_noise: float = 0.0,
     ) -> None:
-        self.labels = labels
+        self.labels, self.label_noise = labels, label_noise
         self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.known = np.full(self.offsets[-1], np.nan) if known is None else known
         self.tables = (None,) * labels.shape[1] if tables is None else tables
@@ -40,6 +42,7 @@ class CountEvidence:
             tuple(None if table is None else table[entries] for table in self.tables),
             tuple(None if speaks is None else speaks[chosen] for speaks in self.speaks),
             self.known[ragged_ranges(self.offsets[chosen], sizes)],
+            self.label_noise,
         )
 
     @classmethod
@@ -50,6 +53,7 @@ class CountEvidence:
             np.diff(columns[0].offsets),
             tuple(column.tables[0] for column in columns),
             tuple(column.speaks[0] for column in columns),
+            label_noise=columns[0].label_noise,
         )
 
     def ceiling(self) -> Floats:
@@ -63,7 +67,7 @@ class CountEvidence:
 
     def identity(self) -> bytes:
         """Equal for equal evidence."""
-        arrays = (self.labels, self.offsets, self.known, *self.tables, *self.speaks)
+        arrays = (self.labels, self.offsets, self.known, np.array(self.label_noise), *self.tables, *self.speaks)
         return b"|".join(b"" if part is None else np.ascontiguousarray(part).tobytes() for part in arrays)
 
     def observed(self) -> NDArray[np.bool_]:

@@ -30,7 +30,8 @@ class CountReading(NamedTuple):
     kind: str = "label"  # what y holds where it is no ``Evidence``: "label", "fraction" or "count"
     confidence: Any = 1000.0  # of fractions
     label_noise: float = 0.0  # probability that a label is wrong
-    plain_labels: bool = False  # labels stay labels, noisy or with known instances too, for models that want them so
+    plain_labels: bool = False  # labels stay labels in bags with known instances too, for models that want them so
+    closed_noise: bool = False  # noisy labels stay labels where there is nothing else, for models that know the noise
     may_doubt: bool = False  # a confidence of 0 is allowed, and takes back what the bag says
 
 
@@ -130,12 +131,14 @@ def _one_statement(statement: Evidence, bags: Bags, reading: CountReading, class
     sizes = bags.sizes
     known = np.full(bags.n_instances, np.nan) if bags.known is None else bags.known
     with_known = np.add.reduceat((~np.isnan(known)).astype(np.int64), bags.offsets[:-1]) > 0
-    plain = (statement.kind == LABEL) & (reading.plain_labels | (~with_known & (reading.label_noise == 0.0)))
+    closed = reading.label_noise == 0.0 or (reading.closed_noise and np.isin(statement.kind, (LABEL, NONE)).all())
+    plain = (statement.kind == LABEL) & (reading.plain_labels | (~with_known & closed))
     table = log_potentials(statement, sizes, reading.label_noise)
     _check_possible(table, known, bags)
     speaks = ~plain & ((statement.kind != NONE) | (with_known & (not reading.plain_labels)))
     labels = np.where(plain, statement.first, np.nan)[:, None]
-    evidence = CountEvidence(labels, sizes, (table,), (speaks,), known)
+    noise = reading.label_noise if reading.closed_noise else 0.0
+    evidence = CountEvidence(labels, sizes, (table,), (speaks,), known, noise)
     return CountInput(evidence, classes, None, bool(_tight(statement, sizes).any()))
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +13,9 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from bagwise import _validation as check
@@ -23,12 +26,12 @@ from bagwise.gp.moments import column_moments
 from bagwise.numerics.linalg import DEFAULT_JITTER, cholesky, owned, whiten
 from bagwise.numerics.segments import Segments
 
-SELECTIONS = ("kmeans++", "random")
+SELECTIONS = ("kmeans++", "random", "principal")
 _CHUNK_ROWS = {"cpu": 8192, "cuda": 131072}
 _CHUNK_ENTRIES = {"cpu": 2**24, "cuda": 2**28}  # of dense rows at a time, where there are very many columns
 _KMEANS_ROWS = 10_000
 _KMEANS_ITERATIONS = 50
-_TENSORS = ("inducing", "lower", "shift", "scale")
+_TENSORS = ("inducing", "lower", "shift", "scale", "projection")
 
 
 class Design(NamedTuple):
@@ -37,6 +40,7 @@ class Design(NamedTuple):
     phi: Tensor
     kappa: Tensor
     segments: Segments
+    offset: Tensor | None = None  # (n,) a known part of f besides φᵀv, where rows stand for whole bags
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Features:
     bias: float  # prior standard deviation of the constant; its column stands last, absent when 0
     jitter: float  # relative jitter that k(Z, Z) needed
     origin: str  # where the inducing inputs come from
+    size_range: tuple[float, float] | None = None  # of log n in the fit; there is a column log n before the constant
+    projection: Tensor | None = None  # (D, d) that rows of unit length are multiplied by before the kernel sees them
 
     def __post_init__(self) -> None:
         for name, value in self.tensors().items():
@@ -73,8 +79,8 @@ class Features:
 
     @property
     def n_columns(self) -> int:
-        """Number of features: the inducing inputs and, if there is one, the bias."""
-        return self.n_inducing + (self.bias > 0)
+        """Number of features: the inducing inputs and, where there are such columns, the size and the constant."""
+        return self.n_inducing + (self.size_range is not None) + (self.bias > 0)
 
     def tensors(self) -> dict[str, Tensor]:
         """Its arrays by name."""
@@ -96,13 +102,28 @@ class Features:
         kappa = torch.cat([design.kappa for design in designs])
         return phi.cpu().numpy(), kappa.cpu().numpy()
 
-    def designs(self, bags: Bags) -> Iterator[tuple[slice, Design]]:
-        """The features of the bags, a bounded number of rows at a time, with the bags each part holds."""
+    def with_sizes(self, sizes: NDArray[np.int64]) -> "Features":
+        """The same map with a column log n: the logarithm of the size of an instance's bag (theory section 13.2)."""
+        return replace(self, size_range=(float(np.log(sizes.min())), float(np.log(sizes.max()))))
+
+    def log_sizes(self, sizes: NDArray[np.int64]) -> Tensor:
+        """log n of bags, held within what the fit has seen."""
+        low, high = self.size_range or (0.0, 0.0)
+        return torch.as_tensor(np.log(sizes).clip(low, high), dtype=self.dtype, device=self.device)
+
+    def designs(self, bags: Bags, sizes: NDArray[np.int64] | None = None) -> Iterator[tuple[slice, Design]]:
+        """The features of the bags, a bounded number of rows at a time, with the bags each part holds.
+
+        ``sizes`` (B,) are those of the bags where they stand for parts of larger ones.
+        """
         inverse = self._inverse()
         for part in bag_slices(bags.offsets, _rows_at_once(self.device, bags.n_features)):
             some = bags[part]
             segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
             phi, kappa = self._rows(some.X, inverse)
+            if self.size_range is not None:
+                own = some.sizes if sizes is None else sizes[part]
+                phi[:, self.n_inducing] = segments.spread(self.log_sizes(own))
             _refuse_lost_rows(phi, kappa, some)
             yield part, Design(phi, kappa, segments)
 
@@ -115,7 +136,13 @@ class Features:
 
     def standardised(self, X: Any) -> Tensor:
         """Rows as the kernel sees them."""
-        return standardised_rows(X, self.shift, self.scale).to(self.dtype)
+        return standardised_rows(X, self.shift, self.scale, self.projection).to(self.dtype)
+
+    @property
+    def takes_rows_as_they_come(self) -> bool:
+        """Whether rows are neither standardised nor projected, so that they may be of any size."""
+        plain = bool((self.scale == 1.0).all()) and bool((self.shift == 0.0).all())
+        return plain and self.projection is None
 
     def _rows(self, X: Any, inverse: Tensor | None) -> tuple[Tensor, Tensor]:
         """φ and κ of some rows, filled in block by block: a kernel needs several times the memory of its result."""
@@ -137,7 +164,8 @@ class Features:
     @torch.no_grad()
     def _against_inducing(self, X: Any) -> tuple[Tensor, Tensor]:
         """k(x, Z) and k(x, x) of some rows; sparse rows under a linear kernel stay sparse."""
-        scale = kernels.linear_variance(self.kernel) if scipy.sparse.issparse(X) else None
+        stays_sparse = scipy.sparse.issparse(X) and self.projection is None
+        scale = kernels.linear_variance(self.kernel) if stays_sparse else None
         if scale is None:
             return self._products(self.standardised(X))
         parts = _sparse_products(X, self.inducing, self.shift, self.scale)
@@ -193,15 +221,21 @@ def make_features(
     dtype: torch.dtype,
     random: np.random.RandomState,
     whitened: bool = True,
+    project: int | None = None,
 ) -> Features:
     """Choose scale, inducing inputs and factorisation for some training bags.
 
-    Not ``whitened`` the features are k(x, Z) as it is, so that the kernel need not be positive definite.
+    Not ``whitened`` the features are k(x, Z) as it is, so that the kernel need not be positive definite. With
+    ``project`` rows are scaled to unit length and projected on so many principal directions, for sparse rows.
     """
     names = kernels.NAMES if whitened else kernels.COLUMN_NAMES
-    made = kernels.make_kernel(kernel, bags.n_features, lengthscale, dtype, names).to(device)
     ground = make_ground(bags, bias=bias, standardize=standardize, jitter=jitter, device=device, dtype=dtype)
-    rows, origin = _inducing_rows(bags, n_inducing, inducing, (ground.shift, ground.scale), random)
+    if project is not None:
+        ground = projected_ground(ground, bags, project, random)
+    width = bags.n_features if ground.projection is None else ground.projection.shape[1]
+    scale = lengthscale if lengthscale is not None or project is not None else own_scale(bags, kernel, standardize)
+    made = kernels.make_kernel(kernel, width, scale, dtype, names).to(device)
+    rows, origin = _inducing_rows(bags, n_inducing, inducing, ground, random)
     if not whitened:
         return Features(made, rows.to(dtype), None, **ground._asdict(), origin=origin)
     return assemble(made, rows.to(dtype), **ground._asdict(), origin=origin)
@@ -214,6 +248,11 @@ class Ground(NamedTuple):
     scale: Tensor
     bias: float
     jitter: float
+    projection: Tensor | None = None
+
+    def rows(self, X: Any) -> Tensor:
+        """Rows as a kernel sees them."""
+        return standardised_rows(X, self.shift, self.scale, self.projection)
 
 
 def make_ground(
@@ -226,25 +265,95 @@ def make_ground(
     return Ground(shift, scale, check.check_positive("bias", bias, zero=True), size)
 
 
+def projected_ground(ground: Ground, bags: Bags, width: int, random: np.random.RandomState) -> Ground:
+    """Rows of unit length on their leading principal directions, scaled so that their mean squared length is d.
+
+    Standardising thousands of mostly empty columns puts every row at its own distance from all others, however alike
+    they are; what rows of unit length share is in a few directions.
+    """
+    rows = normalize(bags.X)
+    width = max(1, min(width, *(size - 1 for size in rows.shape)))
+    svd = TruncatedSVD(width, random_state=random).fit(rows)
+    lengths = np.square(svd.transform(rows)).sum(axis=1).mean()
+    directions = svd.components_.T * math.sqrt(width / max(lengths, np.finfo(float).tiny))
+    shift, scale = _no_moments(bags, ground.shift.device)
+    return ground._replace(shift=shift, scale=scale, projection=torch.tensor(directions, device=shift.device))
+
+
+def own_scale(bags: Bags, kernel: Any, standardize: bool) -> float | None:
+    """The lengthscale of a kernel given by name on rows that are taken as they come: the size of their spread.
+
+    (Of standardised rows it is √D, which is the kernel's own choice.)
+    """
+    if standardize or not isinstance(kernel, str):
+        return None
+    mean, deviation = column_moments(bags.X)
+    varies = np.square(deviation) * _varying(bags.X)
+    spread = varies.sum() + (np.square(mean).sum() if kernels.is_linear(kernel) else 0.0)
+    return math.sqrt(spread) if np.isfinite(spread) and spread > 0 else None
+
+
+def _varying(X: Any) -> NDArray[np.bool_]:
+    """Which columns are not constant."""
+    if scipy.sparse.issparse(X):
+        low, high = (np.asarray(part.todense()).ravel() for part in (X.min(axis=0), X.max(axis=0)))
+        return np.asarray(low < high)
+    return np.asarray(X.min(axis=0) < X.max(axis=0))
+
+
 def assemble(
-    kernel: Any, inducing: Tensor, shift: Tensor, scale: Tensor, *, bias: float, jitter: float, origin: str
+    kernel: Any,
+    inducing: Tensor,
+    shift: Tensor,
+    scale: Tensor,
+    *,
+    bias: float,
+    jitter: float,
+    origin: str,
+    size_range: tuple[float, float] | None = None,
+    projection: Tensor | None = None,
 ) -> Features:
     """Features from their parts; factors k(Z, Z)."""
     with torch.no_grad():
         factor = cholesky(kernels.gram(kernel, inducing), jitter, "kernel matrix of the inducing inputs")
-    return Features(kernel, inducing, factor.lower, shift, scale, bias, factor.jitter, origin)
+    own = (bias, factor.jitter, origin, size_range, projection)
+    return Features(kernel, inducing, factor.lower, shift, scale, *own)
+
+
+def reassembled(
+    features: Features, *, kernel: Any = None, inducing: Tensor | None = None, origin: str | None = None
+) -> Features:
+    """The same features with another kernel or other inducing inputs."""
+    return assemble(
+        features.kernel if kernel is None else kernel,
+        features.inducing if inducing is None else inducing.to(features.dtype),
+        features.shift,
+        features.scale,
+        bias=features.bias,
+        jitter=features.jitter,
+        origin=features.origin if origin is None else origin,
+        size_range=features.size_range,
+        projection=features.projection,
+    )
 
 
 def traced_design(
-    kernel: Any, inducing: Tensor, x: Tensor, segments: Segments, *, bias: float, jitter: float
+    features: Features, kernel: Any, inducing: Tensor, x: Tensor, segments: Segments, log_sizes: Tensor | None = None
 ) -> Design:
-    """The design of standardised rows x as a differentiable function of the kernel and the inducing inputs."""
-    factor = cholesky(kernels.gram(kernel, inducing), jitter, "kernel matrix", attempts=3)
+    """The design of standardised rows x as a differentiable function of a kernel and of inducing inputs.
+
+    What else features are made of (the constant, the jitter, whether there is a column of sizes) is that of
+    ``features``; ``log_sizes`` are log n of the bags.
+    """
+    factor = cholesky(kernels.gram(kernel, inducing), features.jitter, "kernel matrix", attempts=3)
     phi = whiten(factor.lower, kernels.cross(kernel, inducing, x)).T
     kappa = (kernels.diagonal(kernel, x) - phi.square().sum(1)).clamp(min=0.0)
-    if bias > 0:
-        phi = torch.cat([phi, torch.full_like(phi[:, :1], bias)], dim=1)
-    return Design(phi, kappa, segments)
+    columns = [phi]
+    if features.size_range is not None and log_sizes is not None:
+        columns.append(segments.spread(log_sizes)[:, None])
+    if features.bias > 0:
+        columns.append(torch.full_like(phi[:, :1], features.bias))
+    return Design(torch.cat(columns, dim=1) if len(columns) > 1 else phi, kappa, segments)
 
 
 def _moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -274,8 +383,11 @@ def bag_slices(offsets: NDArray[np.int64], rows: int) -> Iterator[slice]:
         yield slice(int(start), int(stop))
 
 
-def standardised_rows(X: Any, shift: Tensor, scale: Tensor) -> Tensor:
+def standardised_rows(X: Any, shift: Tensor, scale: Tensor, projection: Tensor | None = None) -> Tensor:
     """Rows as a kernel sees them, in double precision on the device of the moments."""
+    if projection is not None:
+        rows = normalize(X.astype(np.float64)) @ projection.cpu().double().numpy()
+        return torch.tensor(np.asarray(rows), dtype=shift.dtype, device=shift.device)
     dense = X.toarray() if scipy.sparse.issparse(X) else X
     return torch.tensor(dense, dtype=shift.dtype, device=shift.device).sub_(shift).div_(scale)  # a copy of this chunk
 
@@ -293,22 +405,31 @@ def _inducing_rows(
     bags: Bags,
     n_inducing: int | None,
     inducing: Any,
-    moments: tuple[Tensor, Tensor],
+    ground: Ground,
     random: np.random.RandomState,
 ) -> tuple[Tensor, str]:
     if not isinstance(inducing, str):
-        return standardised_rows(_given_rows(inducing, bags.n_features), *moments), "given"
+        return ground.rows(_given_rows(inducing, bags.n_features)), "given"
     check.check_option("inducing", inducing, SELECTIONS)
     wanted = bags.n_instances if n_inducing is None else check.check_count("n_inducing", n_inducing)
     looked_at = min(bags.n_instances, _sample_size(wanted, bags.n_features))
     rows = np.sort(random.choice(bags.n_instances, looked_at, replace=False))
-    pool = _distinct(standardised_rows(bags.X[rows], *moments).cpu().numpy())
+    pool = _distinct(ground.rows(bags.X[rows]).cpu().numpy())
+    if inducing == "principal":
+        return _principal(pool, wanted, ground.shift.device)
     if len(pool) <= wanted:
         sample = f" of a sample of {looked_at}" if looked_at < bags.n_instances else ""
         chosen, origin = pool, f"all {len(pool)} distinct instances{sample}"
     else:
         chosen, origin = _select(pool, wanted, inducing, random), inducing
-    return torch.tensor(chosen, device=moments[0].device), origin
+    return torch.tensor(chosen, device=ground.shift.device), origin
+
+
+def _principal(pool: NDArray[Any], wanted: int, device: torch.device) -> tuple[Tensor, str]:
+    """Leading principal directions of the rows: the best that a linear kernel can rest on, whatever their length."""
+    _, sizes, directions = np.linalg.svd(pool, full_matrices=False)
+    kept = int(min(wanted, (sizes > 1e-10 * sizes[0]).sum()))
+    return torch.tensor(directions[: max(kept, 1)], device=device), f"{kept} principal directions"
 
 
 def _given_rows(inducing: Any, n_features: int) -> Any:

@@ -35,13 +35,14 @@ class KernelParameters:
 
     A parameter with a lower bound ℓ ≥ 0 is there as log(value − ℓ), so that no point of the search lies outside; with
     two bounds it stays as gpytorch keeps it. A parameter that needs no gradient is not free. Priors that gpytorch holds
-    for the kernel play no part.
+    for the kernel play no part: lengthscales are expected around √D and variances around 8, as on standardised rows;
+    with ``start_is_centre`` everything is expected around the values that the kernel comes with.
     """
 
-    def __init__(self, kernel: Kernel, n_features: int) -> None:
+    def __init__(self, kernel: Kernel, n_features: int, start_is_centre: bool = False) -> None:
         seen = _mapped_features(kernel, n_features)
         self._entries = [
-            _entry(name, raw, constraint, kernel, seen)
+            _entry(name, raw, constraint, kernel, None if start_is_centre else seen)
             for name, raw, constraint in kernel.named_parameters_and_constraints()
             if raw.requires_grad
         ]
@@ -81,10 +82,13 @@ def _mapped_features(kernel: Kernel, n_features: int) -> int:
         return int(kernel.feature_map(torch.zeros(2, n_features, dtype=like.dtype, device=like.device)).shape[1])
 
 
-def _entry(name: str, raw: Tensor, constraint: Any, kernel: Kernel, n_features: int) -> _Entry:
+def _entry(name: str, raw: Tensor, constraint: Any, kernel: Kernel, n_features: int | None) -> _Entry:
     entry = _Entry(raw, constraint)
     if not entry.logarithmic:
         return entry._replace(centre=raw.detach().cpu().numpy().ravel().copy())
+    if n_features is None:
+        spread = LENGTHSCALE_SPREAD if name.endswith("raw_lengthscale") else OTHER_SPREAD
+        return entry._replace(centre=_above(entry).log().detach().cpu().double().numpy().ravel(), spread=spread)
     owner = kernel.get_submodule(".".join(name.split(".")[:-1]))
     seen = n_features if owner.active_dims is None else len(owner.active_dims)
     if name.endswith("raw_lengthscale"):

@@ -20,7 +20,7 @@ from bagwise._validation import check_option, check_positive
 from bagwise.exceptions import BagDataError, ModelFileError, NumericalError
 from bagwise.gp.feature_maps import describe_feature_map, rebuild_feature_map
 
-NAMES = ("rbf", "exponential", "matern32", "matern52", "linear")
+NAMES = ("rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear")
 COLUMN_NAMES = (*NAMES, "sigmoid")  # where k(x, Z) is used as it is and k need not be positive definite
 _MATERN = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}
 
@@ -31,7 +31,8 @@ def make_kernel(
     """A kernel of our own to use and train: built from one of the ``names``, or copied from a gpytorch kernel.
 
     Named kernels have variance 1 and lengthscale ℓ (√D if not given). "linear" is x·x'/ℓ², so that standardised
-    features give variance 1 on average whatever D is; "sigmoid" is tanh(x·x'/ℓ² + 1).
+    features give variance 1 on average whatever D is; "rbf+linear" is the sum of the two; "sigmoid" is
+    tanh(x·x'/ℓ² + 1).
     """
     if isinstance(kernel, Kernel):
         if lengthscale is not None:
@@ -53,6 +54,9 @@ def trainable_kernel(kernel: Any, n_features: int, lengthscale: float | None, va
         if ard:
             raise BagDataError("ard=True is for kernels given by name; set ard_num_dims on the gpytorch kernel itself.")
         return kernel
+    if kernel == "rbf+linear":
+        own = (n_features, lengthscale, variance / 2.0)
+        return trainable_kernel("rbf", *own, ard) + trainable_kernel("linear", *own, False)
     scaled = kernels.ScaleKernel(make_kernel(kernel, n_features, lengthscale, torch.float64)).double()
     scaled.outputscale = variance
     if ard:
@@ -166,6 +170,8 @@ def _exact_distance(x1: Tensor, x2: Tensor, diag: bool = False, **others: Any) -
 
 
 def _named_kernel(name: str, lengthscale: float, ard_num_dims: int | None = None) -> Kernel:
+    if name == "rbf+linear":
+        return _named_kernel("rbf", lengthscale, ard_num_dims) + _named_kernel("linear", lengthscale)
     exact = torch.tensor(lengthscale, dtype=torch.float64)  # gpytorch would round a Python number to single precision
     if name == "linear":
         made = kernels.LinearKernel().double()
@@ -200,6 +206,36 @@ def diagonal(kernel: Kernel, A: Tensor) -> Tensor:
     """k(a, a) for every row of A: never assumed to be 1."""
     values: Tensor = kernel(A, diag=True)
     return values
+
+
+def pairs(kernel: Kernel, A: Tensor, B: Tensor) -> Tensor:
+    """k(a, b) of every row of A with the row of B beside it.
+
+    Kernels of distances see the differences themselves: gpytorch would centre by the mean of all rows, and rounding
+    would let one row move another.
+    """
+    if isinstance(kernel, MappedKernel):
+        return pairs(kernel.base_kernel, kernel._mapped(A), kernel._mapped(B))
+    if getattr(kernel, "active_dims", None) is None:
+        if isinstance(kernel, kernels.ScaleKernel):
+            scaled: Tensor = kernel.outputscale * pairs(kernel.base_kernel, A, B)
+            return scaled
+        if isinstance(kernel, kernels.AdditiveKernel | kernels.ProductKernel):
+            parts = torch.stack([pairs(part, A, B) for part in kernel.kernels])
+            return parts.sum(0) if isinstance(kernel, kernels.AdditiveKernel) else parts.prod(0)
+        if isinstance(kernel, kernels.RBFKernel):
+            return torch.exp(-0.5 * ((A - B) / kernel.lengthscale).square().sum(-1))
+        if isinstance(kernel, kernels.MaternKernel):
+            return _matern(kernel.nu, torch.linalg.vector_norm((A - B) / kernel.lengthscale, dim=-1))
+    values: Tensor = kernel(A, B, diag=True)
+    return values
+
+
+def _matern(nu: float, distance: Tensor) -> Tensor:
+    """The Matérn kernel of variance 1 at some distances."""
+    scaled = math.sqrt(2.0 * nu) * distance
+    bend = {0.5: 0.0, 1.5: 0.0, 2.5: 1.0 / 3.0}[nu]
+    return ((nu > 0.5) * scaled + bend * scaled.square() + 1.0) * torch.exp(-scaled)
 
 
 # ---------------------------------------------------------------- saving and loading

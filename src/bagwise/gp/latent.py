@@ -13,10 +13,21 @@ from torch import Tensor
 from bagwise.bags import Bags, as_bags
 from bagwise.gp import kernels
 from bagwise.gp.features import Design, Features
-from bagwise.gp.posterior import Posterior
+from bagwise.gp.leftovers import Leftover, share_leftover
+from bagwise.gp.posterior import GaussianPosterior, Posterior
 from bagwise.numerics.blocks import blocks
 from bagwise.numerics.links import Link
 from bagwise.numerics.segments import Segments
+
+
+def copies(link: Link, scores: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+    """P(positive) at some scores (b, S), and P(at least one positive) among n (b,) copies that share their score."""
+    negative = link.log_probability(-scores)
+    return -torch.expm1(negative), -torch.expm1(n[:, None] * negative)
+
+
+TURNS = 8  # draws of a shared leftover for every draw of v, where answers given v are asked for
+NEGLIGIBLE = 1e-4  # a leftover variance up to this makes no difference whether it is shared or not
 
 
 class Points(NamedTuple):
@@ -29,13 +40,14 @@ class Points(NamedTuple):
 
 @dataclass(frozen=True)
 class LatentBags:
-    """f = φᵀv + N(0, κ) in some whole bags; all a rule needs to say how probable a positive bag is."""
+    """f = φᵀv + leftover in some whole bags; all a rule needs to say how probable a positive bag is."""
 
     features: Features
     bags: Bags
     design: Design
     posterior: Posterior
     points: Points
+    shares: bool = False  # whether what the features leave over is shared inside a bag, as the kernel has it
 
     @property
     def link(self) -> Link:
@@ -62,21 +74,63 @@ class LatentBags:
         """P(y = 1) of every instance, (n, K)."""
         return self.posterior.probability(self.design.phi, self.design.kappa)
 
-    def centres(self, column: int) -> Iterator[tuple[slice, Tensor]]:
-        """φᵀv under the draws of v, (n, some draws) at a time, in double precision."""
-        rows, weights = self.design.phi, self.points.weights[column]
-        for some in blocks(weights.shape[1], len(rows)):
-            yield some, (rows @ weights[:, some].to(rows.dtype)).double()
+    @cached_property
+    def leftover(self) -> Leftover:
+        """What the features leave over of f: a part that the instances of a bag share, and one of each alone."""
+        design = self.design
+        if not self.shares or float(design.kappa.max()) <= NEGLIGIBLE:
+            return Leftover(design.phi.new_zeros(len(design.phi), 0), design.kappa)
+        own = design.phi[:, : self.features.n_inducing]
+        x = self.features.standardised(self.bags.X)
+        weight = self.probability.amax(1).to(own.dtype)
+        return share_leftover(self.features.kernel, x, own, design.kappa, design.segments, weight)
 
-    def scores(self, column: int) -> Iterator[tuple[slice, Tensor]]:
-        """The same with κ integrated out: P(yᵢ = 1 | v) is the link's probability at the score."""
-        left = self.design.kappa.double()
-        for some, centre in self.centres(column):
-            yield some, self.link.score(centre, left)
+    def turns(self) -> tuple[int, ...]:
+        """Pairings of the draws of v with draws of the shared leftover, to average the latter for every v."""
+        points = self.points.noise.shape[1]
+        return tuple(points * k // TURNS for k in range(TURNS)) if self.leftover.shared.shape[1] else (0,)
+
+    def centres(self, column: int, turn: int = 0) -> Iterator[tuple[slice, Tensor]]:
+        """φᵀv and the shared leftover under the draws, (n, some draws) at a time, in double precision.
+
+        ``turn`` pairs the draws of v with other draws of the leftover.
+        """
+        rows, weights = self.design.phi, self.points.weights[column]
+        shared = self.leftover.shared
+        noise = torch.roll(self.points.noise[: shared.shape[1]], turn, dims=1).to(shared.dtype)
+        for some in blocks(weights.shape[1], len(rows)):
+            centre = rows @ weights[:, some].to(rows.dtype)
+            yield some, (centre + shared @ noise[:, some] if shared.shape[1] else centre).double()
+
+    def scores(self, column: int, turn: int = 0) -> Iterator[tuple[slice, Tensor]]:
+        """The same with what is left integrated out: P(yᵢ = 1 | v) is the link's probability at the score."""
+        rest = self.leftover.rest.double()
+        for some, centre in self.centres(column, turn):
+            yield some, self.link.score(centre, rest)
+
+    def expected_copies(self, rows: Tensor, n: Tensor, column: int) -> Tensor:
+        """Exact means over v of ``copies`` for some rows: (b, 2).
+
+        What v and the shared leftover say of the row is Gaussian, with the variance of f less what is left over of the
+        row alone; it is averaged over by the trapezium rule. A posterior that consists of draws knows only these.
+        """
+        if not isinstance(self.posterior, GaussianPosterior):
+            parts = [torch.stack(copies(self.link, scores[rows], n), dim=1) for _, scores in self.scores(column)]
+            return torch.cat(parts, dim=2).mean(2)
+        mean, variance = (part[rows, column] for part in self.moments)
+        rest = self.leftover.rest[rows].double()
+        z = torch.linspace(-8.0, 8.0, 321, dtype=torch.float64, device=mean.device)
+        weights = torch.exp(-0.5 * z.square())
+        centre = mean[:, None] + (variance - rest).clamp(min=0.0).sqrt()[:, None] * z
+        found = torch.stack(copies(self.link, self.link.score(centre, rest), n), dim=1)
+        return found @ (weights / weights.sum())
 
     def weighted_design(self, P: Tensor) -> tuple[Tensor, Tensor]:
-        """Pᵀ Φ, (b, R), and the variance Σ P² κ that independent leftovers add to Pᵀ f, (b,)."""
-        left = self.segments.sum(P.square() * self.design.kappa.to(P.dtype))
+        """Pᵀ Φ, (b, R), and the variance |UᵀP|² + Σ P² d that leftovers add to Pᵀ f, (b,)."""
+        shared, rest = (part.to(P.dtype) for part in self.leftover)
+        left = self.segments.sum(P.square() * rest)
+        if shared.shape[1]:
+            left = left + self.segments.sum(P[:, None] * shared).square().sum(1)
         return self.segments.sum(P[:, None] * self.design.phi.to(P.dtype)), left
 
     def weighted_moments(self, P: Tensor, column: int) -> tuple[Tensor, Tensor]:

@@ -23,15 +23,15 @@ from bagwise.gp.features import Design, Features
 Sums = dict[str, Tensor]
 
 
-class BagEvidence(Protocol):
-    """What is known of bags, as a bag model keeps it."""
+class BagModel(Protocol):
+    """What bags say, as a bag model keeps it: cut into chunks on demand."""
 
     @property
     def offsets(self) -> NDArray[np.int64]:
         """Where the bags lie among all instances."""
 
     def chunk(self, part: slice, dtype: torch.dtype, device: torch.device) -> Any:
-        """What is known of a run of bags."""
+        """What a run of bags says."""
 
 
 class Chunk(NamedTuple):
@@ -56,20 +56,20 @@ class InMemory:
     """Chunks in this process's memory, in order."""
 
     def __init__(self, chunks: Iterable[Chunk], remembered: Sequence[Any] | None = None) -> None:
-        self._chunks = list(chunks)
-        self.remembered: list[Any] = [None] * len(self._chunks) if remembered is None else list(remembered)
+        self.chunks = list(chunks)
+        self.remembered: list[Any] = [None] * len(self.chunks) if remembered is None else list(remembered)
 
     def sweep(self, step: Step, shared: Any) -> Sums:
         """Run ``step`` on every chunk; sums are kept in double precision whatever the chunks are in."""
         total: Sums = {}
-        for number, chunk in enumerate(self._chunks):
+        for number, chunk in enumerate(self.chunks):
             sums, self.remembered[number] = step(chunk, self.remembered[number], shared)
             for name, value in sums.items():
                 total[name] = total[name] + value if name in total else value.to(torch.float64)
         return total
 
 
-def in_memory(features: Features, bags: Bags, evidence: BagEvidence, *, integrated: bool = False) -> InMemory:
+def in_memory(features: Features, bags: Bags, evidence: BagModel, *, integrated: bool = False) -> InMemory:
     """The chunks of some bags and what they say, features computed once.
 
     ``integrated``: f is integrated out beforehand, m | v ~ N(φᵀv, s²) with s² = 1 + κ; then φ/s takes the place of φ

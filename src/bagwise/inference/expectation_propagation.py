@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from bagwise.exceptions import NumericalError
+from bagwise.gp.features import Design
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.belief import Belief, solved
 from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.loop import Report
-from bagwise.numerics.linalg import cholesky, logdet, whiten
+from bagwise.numerics.linalg import logdet
 from bagwise.numerics.links import PROBIT
 
 DAMPING = (0.5, 0.3, 0.15, 0.05)
@@ -88,7 +89,7 @@ def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sum
 def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
     """log Z_b, the new messages, and which of them stay as they are because they cannot be computed."""
     s = torch.sqrt(1.0 + without.variance)
-    z = without.mean / s
+    z = _shifted(chunk.design, without.mean) / s
     log_z, g = chunk.evidence.terms(z, chunk.design.segments)
     g1, g2 = g / s, -(z * g + g.square()) / s.square()
     shrink = 1.0 + without.variance * g2
@@ -96,6 +97,11 @@ def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple
     shrink = torch.where(usable, shrink, torch.ones_like(shrink))
     tau, nu = -g2 / shrink, (g1 - g2 * without.mean) / shrink
     return log_z, (torch.where(usable, tau, sites.tau), torch.where(usable, nu, sites.nu)), ~usable
+
+
+def _shifted(design: Design, mean: Tensor) -> Tensor:
+    """The mean of f from that of φᵀv."""
+    return mean if design.offset is None else mean + design.offset[:, None]
 
 
 def move_step(chunk: Chunk, sites: Sites, length: float) -> tuple[Sums, Sites]:
@@ -123,11 +129,19 @@ def stay_step(chunk: Chunk, sites: Sites, shared: None) -> tuple[Sums, Sites]:
 class ExpectationPropagation:
     """The state of the iteration; the messages stay with their chunks."""
 
-    def __init__(self, chunks: Chunks, n_columns: int, n_labels: int, device: torch.device) -> None:
-        self._chunks = chunks
+    def __init__(
+        self,
+        chunks: Chunks,
+        n_columns: int,
+        n_labels: int,
+        device: torch.device,
+        damping: tuple[float, ...] = DAMPING,
+    ) -> None:
+        self._chunks, self._lengths = chunks, damping
         self._belief = Belief.prior(n_columns, n_labels, device)
         self._factors = self._belief.inverse
         self._shift = torch.zeros_like(self._belief.mean)
+        self._precision = torch.zeros_like(self._factors)
         self._residuals: list[float] = []
         self._damping = 0
         self._stuck = 0
@@ -137,7 +151,7 @@ class ExpectationPropagation:
         """One parallel sweep over all messages."""
         residual = self._propose()
         self._adapt(residual)
-        self._move(DAMPING[self._damping])
+        self._move(self._lengths[self._damping])
         return Report(float(self.log_evidence.sum()), residual)
 
     def finish(self) -> None:
@@ -151,6 +165,16 @@ class ExpectationPropagation:
     def plausible(self, ceiling: Tensor) -> bool:
         """Whether the log evidence is a number, and in no column above the highest that there can be."""
         return bool((self.log_evidence <= ceiling + _ROUNDING).all())
+
+    @property
+    def belief(self) -> Belief:
+        """q(v) under the current messages, as everyone sees it."""
+        return self._belief
+
+    @property
+    def totals(self) -> tuple[Tensor, Tensor]:
+        """What the messages add to the precision of v, (K, R, R), and to its shift, (R, K)."""
+        return self._precision, self._shift
 
     def posterior(self) -> GaussianPosterior:
         """q(v) under the current messages."""
@@ -174,7 +198,7 @@ class ExpectationPropagation:
         """Damp more when the residual has hardly fallen for a while: messages that go round in circles lose little."""
         self._residuals.append(residual)
         recent, before = self._residuals[-_PATIENCE:], self._residuals[:-_PATIENCE]
-        if before and min(recent) >= _FALL * min(before) and self._damping < len(DAMPING) - 1:
+        if before and min(recent) >= _FALL * min(before) and self._damping < len(self._lengths) - 1:
             self._damping += 1
             self._residuals = [residual]
 
@@ -191,27 +215,25 @@ class ExpectationPropagation:
 
     def _update(self, sums: Sums) -> None:
         self._factors, self._belief = solved(sums["precision"], sums["shift"], attempts=1)
-        self._shift = sums["shift"]
+        self._precision, self._shift = sums["precision"], sums["shift"]
 
 
-def evidence_at_sites(chunk: Chunk, tau: Tensor, nu: Tensor) -> Tensor:
-    """(4.4) as a function of the features alone, (K,): its gradient at fixed messages is the total derivative.
+def pull_back(chunk: Chunk, tau: Tensor, nu: Tensor, belief: Belief) -> Tensor:
+    """A function of the features of a chunk whose gradient is that of the settled evidence (4.4), messages held fixed.
 
-    log Z_b enters through its value and its gradient G, so the count programme is never differentiated.
+    Where moments match, log Z_b and the normaliser of cavity × message have the same derivative in the cavity, and
+    these cancel. What remains of d log Z is
+
+        ⟨−½ (A⁻¹ + m mᵀ), dA⟩ + mᵀ d(Φᵀν̃) + d Σ [−½ log d + κν²/(2d)],   A = I + Φᵀ τ̃ Φ,
+
+    one sum over instances, whatever holds the other chunks (theory section 14). Differentiable in φ and κ.
     """
-    phi, kappa = chunk.design.phi, chunk.design.kappa
-    d = 1.0 + tau * kappa[:, None]
-    eye = torch.eye(phi.shape[1], dtype=phi.dtype, device=phi.device)
-    factors = torch.stack([cholesky(eye + phi.T @ (w[:, None] * phi), attempts=1).lower for w in (tau / d).T])
-    inverse = whiten(factors, eye.expand_as(factors))
-    shift = phi.T @ (nu / d)
-    half = torch.einsum("krs,sk->rk", inverse, shift)
-    mean = torch.einsum("krs,rk->sk", inverse, half)
-    without = cavity(phi, kappa, tau, nu, Belief(mean, inverse))
-    z = without.mean / torch.sqrt(1.0 + without.variance)
-    with torch.no_grad():
-        log_z, g = chunk.evidence.terms(z.detach(), chunk.design.segments)
-    tangent = (g * (z - z.detach())).sum(0)
-    own = local_evidence(kappa, tau, nu, without).sum(0)
-    total: Tensor = log_z.sum(0) + tangent + own - 0.5 * logdet(factors) + 0.5 * half.square().sum(0)
-    return total
+    phi, kappa = chunk.design.phi, chunk.design.kappa[:, None]
+    d = 1.0 + tau * kappa
+    mean = belief.mean.to(phi.dtype)
+    centre, total = phi @ mean, phi.new_zeros(())
+    for column, inverse in enumerate(belief.inverse.to(phi.dtype)):
+        square = (phi @ inverse.T).square().sum(1) + centre[:, column].square()
+        total = total - 0.5 * (tau[:, column] / d[:, column] * square).sum()
+    own = -0.5 * torch.log(d) + kappa * nu.square() / (2.0 * d)
+    return total + (nu / d * centre).sum() + own.sum()

@@ -7,7 +7,6 @@ import numpy as np
 import scipy.sparse
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bagwise import _validation as check
 from bagwise.bag_models.rules import LabelRule, SoftMax, Witness
@@ -16,9 +15,9 @@ from bagwise.bags import Bags
 from bagwise.evidence.known import with_known_as_bags
 from bagwise.exceptions import BagDataWarning, ConvergenceWarning, warn_user
 from bagwise.gp import kernels
-from bagwise.gp.features import Features, assemble
+from bagwise.gp.features import Features, reassembled
 from bagwise.inference.kernel_learning.by_laplace import SearchSettings, learn_soft_max, learn_witness
-from bagwise.inference.kernel_learning.by_messages import learning_subset
+from bagwise.inference.kernel_learning.learn import some_bags
 from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
 from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
@@ -141,7 +140,7 @@ class GPMIL(BagClassifier):
         link = LINKS[self.link]
         columns = [BagLosses(torch.as_tensor(column, device=features.device), link) for column in values.T]
         kernel = self._learned_kernel(features, checked, columns)
-        features, fits = self._fitted(_with(features, kernel=kernel), checked, columns)
+        features, fits = self._modes(reassembled(features, kernel=kernel), checked, columns)
         self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
         evidence = torch.stack([fit.log_evidence for fit in fits])
         trace = _one_after_the_other([fit.trace for fit in fits])
@@ -178,7 +177,7 @@ class GPMIL(BagClassifier):
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
 
     def _first_features(self, bags: Bags) -> Features:
-        kernel = start_kernel(self, bags.n_features)
+        kernel = start_kernel(self, bags)
         if self.approximation == "witness" and scipy.sparse.issparse(bags.X) and kernels.is_linear(kernel):
             return self._make_features(bags, kernel, inducing=_bag_means(bags))
         return self._make_features(bags, kernel, n_inducing=self._wanted(bags))
@@ -199,7 +198,7 @@ class GPMIL(BagClassifier):
             return features.kernel
         random = np.random.RandomState(self.seed_)
         how = SearchSettings(self.n_restarts, random, Watch("learning the kernel", self.verbose))
-        chosen = learning_subset(bags, speaks, _LEARNING_ROWS, random)
+        chosen = some_bags(bags, speaks, _LEARNING_ROWS, random)
         some, heard = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
         if self.approximation == "witness":
             learned = learn_witness(features, self._rows(features, some), heard, self._schedule, how)
@@ -210,7 +209,7 @@ class GPMIL(BagClassifier):
             warn_user(unsettled(learned.trace), ConvergenceWarning)
         return learned.kernel
 
-    def _fitted(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> tuple[Features, list[ColumnFit]]:
+    def _modes(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> tuple[Features, list[ColumnFit]]:
         with torch.no_grad():
             rows = self._rows(features, bags)(features.kernel)
         if self.approximation == "softmax":
@@ -219,7 +218,8 @@ class GPMIL(BagClassifier):
             return features, fit_soft_max(features, bags, columns, self._pooling, starts, self._limits(_NEWTON_STEPS))
         annealed = [anneal(rows, losses, self._schedule, self._limits(LAST_ROUNDS)) for losses in columns]
         if isinstance(rows, SparseLinearRows):
-            features = _with(features, inducing=torch.cat([rows.means(each.weights) for each in annealed]))
+            means = torch.cat([rows.means(each.weights) for each in annealed])
+            features = reassembled(features, inducing=means, origin="weighted means of the bags")
         else:
             self._warn_if_too_few(features, bags)
         return features, fit_witness(features, bags, columns, annealed)
@@ -254,19 +254,6 @@ class GPMIL(BagClassifier):
                 "larger n_inducing.",
                 BagDataWarning,
             )
-
-
-def _with(features: Features, *, kernel: Any = None, inducing: Tensor | None = None) -> Features:
-    """The same features with another kernel or other inducing inputs."""
-    return assemble(
-        features.kernel if kernel is None else kernel,
-        features.inducing if inducing is None else inducing.to(features.dtype),
-        features.shift,
-        features.scale,
-        bias=features.bias,
-        jitter=features.jitter,
-        origin=features.origin if inducing is None else "weighted means of the bags",
-    )
 
 
 def _bag_means(bags: Bags) -> NDArray[np.float64]:

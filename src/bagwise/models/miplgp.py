@@ -26,7 +26,7 @@ from bagwise.gp.posterior import ExactPosterior
 from bagwise.inference.candidates.exact import ExactRounds, ExactSettings, exact_moments, exact_rounds
 from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES
 from bagwise.inference.candidates.sparse import APPROXIMATIONS, Regression, SparseRounds
-from bagwise.inference.kernel_learning.by_messages import LEARNING_ROWS, learning_subset
+from bagwise.inference.kernel_learning.learn import STAGES, some_bags
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.models._base.estimator import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
 from bagwise.models._base.learned_kernel import start_kernel
@@ -279,11 +279,11 @@ class MIPLGP(BagEstimator):
         return Disambiguation(self.disambiguation, float(self.alpha_eps), kept, first_rounds)
 
     def _sparsely(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
-        features = self._make_features(bags, start_kernel(self, bags.n_features))
+        features = self._make_features(bags, start_kernel(self, bags))
         engine = SparseRounds(features, speaking, evidence, Regression(self._disambiguation(), self.approximation))
         if self.learn and self.disambiguation != "uniform":
             everyone = np.ones(len(speaking), dtype=bool)
-            some = learning_subset(speaking, everyone, LEARNING_ROWS, np.random.RandomState(self.seed_))
+            some = some_bags(speaking, everyone, STAGES[0], np.random.RandomState(self.seed_))
             engine.learn(some, self.n_rounds, self.n_steps)
         trace = self._rounds(engine)
         fit = engine.finish()
@@ -293,7 +293,7 @@ class MIPLGP(BagEstimator):
     def _exactly(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
         device, dtype = check_device(self.device), check_dtype(self.dtype)
         self.seed_ = int(check.random_stream(self.random_state).randint(2**31 - 1))
-        start = start_kernel(self, bags.n_features)
+        start = start_kernel(self, bags)
         lengthscale = self.lengthscale if start is self.kernel else None
         kernel = kernels.make_kernel(start, bags.n_features, lengthscale, dtype).to(device)
         ground = make_ground(

@@ -31,6 +31,14 @@ class Segments:
         top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
         return torch.log(self.sum(torch.exp(x - self.spread(top)))) + top
 
+    def first_largest(self, x: Tensor) -> Tensor:
+        """(b,) the first row of each segment whose entry of x (n,) is the largest."""
+        largest = x == self.spread(self.max(x))
+        rows = torch.arange(len(x), device=x.device)
+        return torch.segment_reduce(
+            torch.where(largest, rows, len(x)).double(), "min", offsets=self.offsets, axis=0
+        ).long()
+
     def spread(self, values: Tensor) -> Tensor:
         """One value per bag, repeated on each of its rows."""
         return values.index_select(0, self.index)

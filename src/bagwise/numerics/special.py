@@ -28,6 +28,16 @@ def hazard(x: Tensor) -> Tensor:
     return math.sqrt(2.0 / math.pi) / scaled
 
 
+def log_negative_side(z: Tensor) -> Tensor:
+    """log cdf(−z), several times faster than ``log_ndtr(−z)``, for z held between −37 and 37.
+
+    One erfc gives the smaller tail; its logarithm, or that of what it leaves of 1, keeps all digits.
+    """
+    inside = z.clamp(-37.0, 37.0)
+    tail = 0.5 * torch.special.erfc(inside.abs() * math.sqrt(0.5))
+    return torch.where(inside > 0, torch.log(tail), torch.log1p(-tail))
+
+
 def log1mexp(s: Tensor) -> Tensor:
     """log(1 - exp(s)) for s < 0."""
     return torch.where(s > -_LOG_2, torch.log(-torch.expm1(s)), torch.log1p(-torch.exp(s)))

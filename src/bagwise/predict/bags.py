@@ -4,11 +4,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bagwise.bag_models.rules import LabelRule
 from bagwise.bags import Bags
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import Posterior
-from bagwise.predict.points import latent_bags, points_of
+from bagwise.predict.points import Fitted
 
 Array = NDArray[np.float64]
 
@@ -26,12 +25,6 @@ def instance_probability(features: Features, posterior: Posterior, bags: Bags) -
     return torch.cat(parts).cpu().numpy()
 
 
-def bag_probability(features: Features, posterior: Posterior, rule: LabelRule, bags: Bags, seed: int) -> Array:
-    """P(the bag is positive), (B, K), as the model's rule has it.
-
-    ``seed`` belongs to the fitted model: every bag meets the same points, so its probability never depends on which
-    other bags are asked about.
-    """
-    points = points_of(posterior, seed)
-    parts = [rule.probability(latent) for latent in latent_bags(features, posterior, bags, points)]
-    return torch.cat(parts).cpu().numpy()
+def bag_probability(fitted: Fitted, bags: Bags) -> Array:
+    """P(the bag is positive), (B, K), as the model's rule has it."""
+    return torch.cat([fitted.rule.probability(latent) for latent in fitted.latent(bags)]).cpu().numpy()

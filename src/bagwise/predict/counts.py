@@ -10,12 +10,10 @@ from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
-from bagwise.gp.features import Features
 from bagwise.gp.latent import LatentBags
-from bagwise.gp.posterior import Posterior
 from bagwise.numerics.counting.law import summed_count_laws
 from bagwise.predict.bags import instance_probability
-from bagwise.predict.points import latent_bags, points_of
+from bagwise.predict.points import Fitted
 
 _SAME_CHANCE = 1e-10  # chances closer than this count as equal, so that rounding never moves a quantile
 
@@ -31,16 +29,16 @@ class FractionSummary(NamedTuple):
     upper: Array
 
 
-def count_distribution(features: Features, posterior: Posterior, bags: Bags, seed: int) -> Array:
+def count_distribution(fitted: Fitted, bags: Bags) -> Array:
     """P(k positives in the bag) for k = 0 … n_b, flat with n_b + 1 entries per bag: (Σ (n_b + 1), K).
 
     The average over draws of v of the Poisson-binomial law given v, so the dependence of the instances through v is
     in it. The draws are those of ``bag_probability``; a bag's law depends neither on its company nor on any order.
     """
-    return np.concatenate([law for _, law in _laws(features, posterior, bags, seed)])
+    return np.concatenate([law for _, law in _laws(fitted, bags)])
 
 
-def count_probability(features: Features, posterior: Posterior, bags: Bags, lo: Any, hi: Any, seed: int) -> Array:
+def count_probability(fitted: Fitted, bags: Bags, lo: Any, hi: Any) -> Array:
     """P(lo <= number of positives <= hi), (B, K).
 
     ``lo`` and ``hi`` are whole numbers: one for all bags, or one per bag; ``hi=None`` sets no upper limit. One number
@@ -49,7 +47,7 @@ def count_probability(features: Features, posterior: Posterior, bags: Bags, lo: 
     """
     lowest, highest = check_count_range(lo, hi, bags)
     chance = []
-    for part, law in _laws(features, posterior, bags, seed):
+    for part, law in _laws(fitted, bags):
         sizes = bags.sizes[part]
         bag, count = _owners_and_counts(sizes)
         wanted = (lowest[part][bag] <= count) & (count <= highest[part][bag])
@@ -57,7 +55,7 @@ def count_probability(features: Features, posterior: Posterior, bags: Bags, lo: 
     return np.concatenate(chance)
 
 
-def fraction_summary(features: Features, posterior: Posterior, bags: Bags, level: float, seed: int) -> FractionSummary:
+def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummary:
     """Expected fraction of positives in every bag, and a central interval for the fraction that is really there.
 
     The mean is exact: the average of the instance probabilities. The interval speaks of the realised fraction k / n_b
@@ -66,9 +64,9 @@ def fraction_summary(features: Features, posterior: Posterior, bags: Bags, level
     ``level`` or more; counts being whole, often more. A skewed law may have its mean outside.
     """
     tail = 0.5 * (1.0 - check_level(level))
-    intervals = [_central(law, bags.sizes[part], tail) for part, law in _laws(features, posterior, bags, seed)]
+    intervals = [_central(law, bags.sizes[part], tail) for part, law in _laws(fitted, bags)]
     lower, upper = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
-    each = instance_probability(features, posterior, bags)
+    each = instance_probability(fitted.features, fitted.posterior, bags)
     mean = np.add.reduceat(each, bags.offsets[:-1]) / bags.sizes[:, None]
     return FractionSummary(mean, lower, upper)
 
@@ -122,19 +120,33 @@ def _described(given: Any, values: NDArray[Any]) -> str:
 # ---------------------------------------------------------------- the law, part by part
 
 
-def _laws(features: Features, posterior: Posterior, bags: Bags, seed: int) -> Iterator[tuple[slice, Array]]:
+def _laws(fitted: Fitted, bags: Bags) -> Iterator[tuple[slice, Array]]:
     """Runs of bags with their laws, (Σ (n_b + 1), K) each."""
     start = 0
-    for latent in latent_bags(features, posterior, bags, points_of(posterior, seed)):
+    for latent in fitted.latent(bags):
         columns = [_mean_law(latent, column) for column in range(latent.n_labels)]
         stop = start + len(latent.bags)
-        yield slice(start, stop), torch.stack(columns, dim=1).cpu().numpy()
+        law, some = torch.stack(columns, dim=1).cpu().numpy(), fitted.rule.probability(latent).cpu().numpy()
+        yield slice(start, stop), _agreeing(law, some, latent.bags.sizes)
         start = stop
 
 
 def _mean_law(latent: LatentBags, column: int) -> Tensor:
     laws = [summed_count_laws(scores, latent.segments.sizes, latent.link) for _, scores in latent.scores(column)]
     return torch.stack(laws).sum(0) / latent.points.weights.shape[2]
+
+
+def _agreeing(law: Array, some: Array, sizes: Ints) -> Array:
+    """Laws in which P(at least one positive) is that of the bag, which is known better than by the draws alone."""
+    starts = _starts(sizes)
+    first = np.zeros(len(law), dtype=bool)
+    first[starts] = True
+    counted = np.add.reduceat(np.where(first[:, None], 0.0, law), starts)
+    factor = np.divide(some, counted, out=np.ones_like(some), where=counted > 0)
+    bag, _ = _owners_and_counts(sizes)
+    agreed = law * factor[bag]
+    agreed[starts] = 1.0 - np.where(counted > 0, some, 0.0)
+    return agreed
 
 
 def _starts(sizes: Ints) -> Ints:

@@ -1,19 +1,23 @@
 """The points that everything is averaged over: draws of v, the same for every bag, count and query of a model."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.stats import qmc
 from torch import Tensor
 
+from bagwise.bag_models.rules import LabelRule
 from bagwise.bags import Bags
 from bagwise.gp.features import Features
 from bagwise.gp.latent import LatentBags, Points
+from bagwise.gp.leftovers import RANK
 from bagwise.gp.posterior import Draws, Posterior
 
 SOBOL_POINTS = 512
-NOISE = 64  # dimensions beside those of v
+NOISE = RANK + 64  # dimensions beside those of v: of leftovers that are shared, and of single instances
 
 
 def points_of(posterior: Posterior, seed: int) -> Points:
@@ -36,7 +40,25 @@ def sobol_normals(dimension: int, seed: int) -> Tensor:
     return normals
 
 
-def latent_bags(features: Features, posterior: Posterior, bags: Bags, points: Points) -> Iterator[LatentBags]:
-    """The latent values of the bags, a bounded number of rows at a time."""
-    for part, design in features.designs(bags):
-        yield LatentBags(features, bags[part], design, posterior, points)
+class Fitted(NamedTuple):
+    """What every answer of a model of labels is made of."""
+
+    features: Features
+    posterior: Posterior
+    rule: LabelRule
+    seed: int  # of the points; it belongs to the model, so no answer depends on which other bags are asked about
+
+    def points(self) -> Points:
+        """What is averaged over."""
+        return points_of(self.posterior, self.seed)
+
+    def latent(
+        self, bags: Bags, points: Points | None = None, sizes: NDArray[np.int64] | None = None
+    ) -> Iterator[LatentBags]:
+        """The latent values of the bags, a bounded number of rows at a time.
+
+        ``sizes`` (B,) are those of the bags where they stand for parts of larger ones.
+        """
+        common = self.points() if points is None else points
+        for part, design in self.features.designs(bags, sizes):
+            yield LatentBags(self.features, bags[part], design, self.posterior, common, self.rule.shares)

@@ -273,7 +273,7 @@ class Game:
         self.left = rng.uniform(1.0, 3.0, len(self.phi))
         silent = CountEvidence(np.zeros((len(self.sizes), 1)), self.sizes)
         sampler = sampler_of(self.phi, self.left, silent, sizes=self.sizes, n_chains=n_chains, noise=noise)
-        self.chunk = chunks_of(self.phi, self.left, self.sizes, silent, noise=noise)._chunks[0]
+        self.chunk = chunks_of(self.phi, self.left, self.sizes, silent, noise=noise).chunks[0]
         self.segments, self.conditional = self.chunk.design.segments, sampler.conditional
         self.plan = plan_of(self.chunk.evidence, self.segments, n_chains)
         self.rng, self.n_chains = np.random.default_rng(seed), n_chains
@@ -361,8 +361,8 @@ def calibration_ranks(n_sets, n_draws, thin, seed, noise="exact"):
     evidence = CountEvidence(game.labels(truth).astype(float), game.sizes)
     sampler = sampler_of(game.phi, game.left, evidence, sizes=game.sizes, n_chains=1, seed=seed, noise=noise)
     rows, chunks = game.phi[[0, 7]], chunks_of(game.phi, game.left, game.sizes, evidence)
-    log_z = chunks._chunks[0].evidence.terms
-    design = chunks._chunks[0].design
+    log_z = chunks.chunks[0].evidence.terms
+    design = chunks.chunks[0].design
 
     def quantities(v):
         likelihood = log_z(design.phi @ torch.tensor(v), design.segments)[0].sum(0).numpy()

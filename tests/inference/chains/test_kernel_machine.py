@@ -196,7 +196,7 @@ class Geweke:
         machine = machine_of(self.psi, self.said(m), kind=self.kind, **self.settings)
         machine.resume(torch.tensor(np.append(beta, delta2)[:, None]), 0)
         for _ in range(n):
-            chunk = machine._chunks._chunks[0]
+            chunk = machine._chunks.chunks[0]
             evidence = ProbitCounts(self.said(m)).chunk(slice(0, 3), torch.float64, torch.device("cpu"))
             chunk = chunk._replace(evidence=evidence)
             machine._chunks = InMemory([chunk], [self.told(machine._chunks.remembered[0], chunk)])

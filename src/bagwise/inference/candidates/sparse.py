@@ -23,7 +23,7 @@ from bagwise.bag_models.dirichlet import (
     total_change,
 )
 from bagwise.bags import Bags
-from bagwise.gp.features import Design, Features, assemble, traced_design
+from bagwise.gp.features import Design, Features, reassembled, traced_design
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.chunks import Chunk, Chunks, InMemory, Sums, in_memory
 from bagwise.inference.kernel_learning.ascent import KernelAscent
@@ -211,10 +211,7 @@ class _Learner:
         torch.autograd.backward((design.phi, design.kappa), cotangents)
 
     def _design(self) -> Design:
-        features = self._features
-        return traced_design(
-            self.kernel, features.inducing, self._x, self._segments, bias=features.bias, jitter=features.jitter
-        )
+        return traced_design(self._features, self.kernel, self._features.inducing, self._x, self._segments)
 
     def _chunk(self, design: Design) -> Chunk:
         return Chunk(design, self._evidence)
@@ -259,15 +256,7 @@ class SparseRounds:
 
     def _rebuild(self, kernel: Any) -> None:
         """Features with the new kernel; α stays with its chunks."""
-        old, remembered = self.features, self._chunks.remembered
-        self.features = assemble(
-            copy.deepcopy(kernel),
-            old.inducing,
-            old.shift,
-            old.scale,
-            bias=old.bias,
-            jitter=old.jitter,
-            origin=old.origin,
-        )
+        remembered = self._chunks.remembered
+        self.features = reassembled(self.features, kernel=copy.deepcopy(kernel))
         self._chunks = in_memory(self.features, self._bags, self._evidence)
         self._chunks.remembered = remembered

@@ -12,8 +12,7 @@ from bagwise.bag_models.soft_max import BagLosses, Pooling, SoftMaxLoss, Witness
 from bagwise.bags import Bags
 from bagwise.gp.features import Features, traced_design
 from bagwise.gp.kernel_parameters import KernelParameters
-from bagwise.inference.kernel_learning.by_messages import iteration_limit
-from bagwise.inference.kernel_learning.search import EvidenceSearch
+from bagwise.inference.kernel_learning.search import EvidenceSearch, differentiated, iteration_limit
 from bagwise.inference.laplace.annealing import Schedule, anneal
 from bagwise.inference.laplace.mode import Loss, find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import RowsAt
@@ -69,7 +68,7 @@ def learn_soft_max(
     modes = _Modes([SoftMaxLoss(losses, segments, pooling) for losses in columns])
 
     def objective() -> Tensor:
-        design = traced_design(kernel, features.inducing, x, segments, bias=features.bias, jitter=features.jitter)
+        design = traced_design(features, kernel, features.inducing, x, segments)
         return modes.log_evidence([design.phi.double()] * len(columns))
 
     return LearnedKernel(kernel, _searched(kernel, features, objective, how, how.n_restarts))
@@ -111,11 +110,13 @@ def _witness_objective(
 def _searched(
     kernel: Any, features: Features, objective: Callable[[], Tensor], how: SearchSettings, n_restarts: int
 ) -> Trace | None:
-    block = KernelParameters(kernel, features.inducing.shape[1])
+    block = KernelParameters(kernel, features.inducing.shape[1], features.takes_rows_as_they_come)
     free = len(block.get())
     if free == 0:
         return None
-    return EvidenceSearch([block], objective).run(n_restarts, iteration_limit(free), how.random, how.watch)
+    return EvidenceSearch([block], differentiated(objective)).run(
+        n_restarts, iteration_limit(free), how.random, how.watch
+    )
 
 
 def _joined(traces: Sequence[Trace]) -> Trace:

@@ -1,7 +1,8 @@
 """Learning by the gradient of a log evidence: L-BFGS over blocks of parameters with Gaussian priors.
 
-An objective that cannot be evaluated (an inference that fails, a matrix that cannot be factored) makes that point very
-bad instead of ending the search; the best point that could be evaluated is what remains in the end.
+A judge says how high the log evidence of the present parameters is and leaves its gradient in them. Where it cannot (an
+inference that fails, a matrix that cannot be factored) that point is very bad; it does not end the search. The best
+point that could be evaluated is what remains in the end.
 """
 
 import math
@@ -24,6 +25,7 @@ _LAST, _NOTHING = 5, 1e-2  # evaluations, and nats gained over them
 _REFUSED = 1e6  # added to the worst value seen where the objective fails
 _GAIN = 1e-6  # relative gain of an iteration below which the search has settled …
 _MANY, _COARSE_GAIN = 50, 1e-4  # … and with more parameters than that, which creep along flat directions for ever
+_ITERATIONS, _MOST_ITERATIONS = 50, 200  # the first and one more for every parameter, at most the second
 _SPARE_STARTS = 3  # draws of the prior to try where no start could be evaluated
 
 
@@ -46,17 +48,34 @@ class Block(Protocol):
         """Forget the gradient."""
 
 
-class EvidenceSearch:
-    """Maximise ``objective() + log prior`` over the blocks; ``objective`` returns a differentiable scalar."""
+Judge = Callable[[], float]  # the log evidence at the present parameters, whose gradient it leaves in them
 
-    def __init__(self, blocks: Sequence[Block], objective: Callable[[], Tensor]) -> None:
+
+def differentiated(objective: Callable[[], Tensor]) -> Judge:
+    """A judge from a differentiable scalar."""
+
+    def judge() -> float:
+        log_evidence = objective()
+        torch.autograd.backward(log_evidence)
+        return float(log_evidence.detach())
+
+    return judge
+
+
+class EvidenceSearch:
+    """Maximise ``judge() + log prior`` over the blocks; ``rough`` is what the judge may be off by, in nats."""
+
+    def __init__(self, blocks: Sequence[Block], judge: Judge, rough: float = 0.0) -> None:
         self._blocks = [block for block in blocks if len(block.get())]
-        self._objective = objective
+        self._judge, self._rough = judge, rough
         self._cuts = np.cumsum([len(block.get()) for block in self._blocks])[:-1]
         self._centre = np.concatenate([block.centre for block in self._blocks])
         self._spread = np.concatenate([block.spread for block in self._blocks])
         self._best, self._best_at, self._worst = -math.inf, self._get(), 0.0
         self._course: list[float] = []
+        self._failures = 0  # in a row, up to the last evaluation
+        self._before, self._enough = -math.inf, False
+        self.inverse_curvature: Callable[[Vector], Vector] = lambda vector: vector
         self._advance: Callable[[float], None] = lambda value: None
 
     def run(self, n_restarts: int, max_iter: int, random: np.random.RandomState, watch: Watch) -> Trace:
@@ -75,9 +94,13 @@ class EvidenceSearch:
                         break
                     point = start if restart == 0 else self._drawn(start, random)
                     before = self._best
-                    found = minimize(self._evaluate, point, jac=True, method="L-BFGS-B", options=options)
+                    self._before, self._enough = -math.inf, False
+                    found = minimize(
+                        self._evaluate, point, jac=True, method="L-BFGS-B", options=options, callback=self._look
+                    )
                     if self._best > before:
-                        converged = bool(found.success) or self._settled()
+                        self.inverse_curvature = found.hess_inv.matvec
+                        converged = bool(found.success) or self._enough or self._settled()
             except KeyboardInterrupt:
                 interrupted = True
         self._set(self._best_at)
@@ -86,9 +109,30 @@ class EvidenceSearch:
         course = np.array(self._course)
         return Trace(_NAME, course, np.zeros_like(course), converged and math.isfinite(self._best), interrupted)
 
+    def newton_step(self, inverse_curvature: Callable[[Vector], Vector], share: float) -> Vector:
+        """The step that the judge asks for at the present point, by a share of an inverse curvature known before."""
+        here = self._get()
+        for block in self._blocks:
+            block.clear()
+        _, gradient = self._posterior(here)
+        step: Vector = share * np.asarray(inverse_curvature(gradient))
+        return step
+
+    def _look(self, _: Vector) -> None:
+        """Called after every iteration: stop where it gained no more than the judge may be off by."""
+        gained, self._before = self._best - self._before, self._best
+        if gained < self._rough:
+            self._enough = True
+            raise StopIteration
+
     def _settled(self) -> bool:
-        """Whether the last evaluations gained nothing that matters; their rounding can stop a line search early."""
-        return len(self._course) > _LAST and self._course[-1] - self._course[-1 - _LAST] < _NOTHING
+        """Whether the last evaluations gained nothing that matters; their rounding can stop a line search early.
+
+        Evaluations that failed say nothing: a search that ends among them has not settled.
+        """
+        if len(self._course) <= _LAST or self._failures:
+            return False
+        return self._course[-1] - self._course[-1 - _LAST] < _NOTHING
 
     def _drawn(self, start: Vector, random: np.random.RandomState) -> Vector:
         proper = np.isfinite(self._spread)
@@ -104,8 +148,10 @@ class EvidenceSearch:
         except NumericalError:
             value, gradient = -math.inf, np.zeros_like(vector)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            self._failures += 1
             self._record()
             return self._worst + _REFUSED, np.zeros_like(vector)
+        self._failures = 0
         self._worst = max(self._worst, -value)
         if value > self._best:
             self._best, self._best_at = value, vector.copy()
@@ -117,11 +163,10 @@ class EvidenceSearch:
         self._advance(self._best)
 
     def _posterior(self, vector: Vector) -> tuple[float, Vector]:
-        evidence = self._objective()
-        torch.autograd.backward(evidence)
+        log_evidence = self._judge()
         away = (vector - self._centre) / self._spread
         gradient = np.concatenate([block.gradient() for block in self._blocks])
-        return float(evidence.detach()) - 0.5 * float(away @ away), gradient - away / self._spread
+        return log_evidence - 0.5 * float(away @ away), gradient - away / self._spread
 
     def _get(self) -> Vector:
         return np.concatenate([block.get() for block in self._blocks])
@@ -129,6 +174,11 @@ class EvidenceSearch:
     def _set(self, vector: Vector) -> None:
         for block, part in zip(self._blocks, np.split(vector, self._cuts), strict=True):
             block.set(part)
+
+
+def iteration_limit(free: int) -> int:
+    """Iterations that a search over so many parameters may take."""
+    return min(_ITERATIONS + free, _MOST_ITERATIONS)
 
 
 def unsettled(trace: Trace) -> str:

@@ -34,7 +34,7 @@ class ChainAnswers:
         self._watched()
         model: Any = self
         checked = model._check_bags(bags)
-        error = prediction_error(model.features_, model.posterior_, model.rule_, checked, model.seed_)
+        error = prediction_error(model._fitted(), checked)
         return error if model._several() else PredictionError(error.bags[:, 0], error.instances[:, 0])
 
     def to_arviz(self) -> Any:

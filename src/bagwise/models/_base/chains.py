@@ -168,7 +168,10 @@ def _monitor(features: Features, bags: Bags, own: tuple[str, ...], seed: int) ->
     random = np.random.default_rng(seed)
     count = min(_WATCHED_LATENTS, bags.n_instances)
     chosen = np.sort(random.choice(bags.n_instances, count, replace=False))
-    phi, _ = features.transform(bags.X[chosen])
+    owners, place = np.unique(bags.index[chosen], return_inverse=True)
+    some = bags[owners]
+    rows = some.offsets[place] + chosen - bags.offsets[bags.index[chosen]]
+    phi = features.transform(some)[0][rows]
     constant = ("mean",) if features.bias > 0 else ()
     names = (*own, *constant, *(f"latent[{row}]" for row in chosen))
     return Monitor(names, torch.as_tensor(phi, dtype=torch.float64, device=features.device), features.bias)

@@ -37,11 +37,11 @@ class CountAnswers(BagClassifier):
     def predict_count_proba(self, bags: Any, lo: Any, hi: Any = None) -> NDArray[np.float64]:
         """P(lo ≤ number of positives ≤ hi) of every bag: (B,), or (B, K). Limits are numbers or one per bag."""
         checked = self._bags_to_judge(bags)
-        found = predict_counts.count_probability(self.features_, self.posterior_, checked, lo, hi, self.seed_)
+        found = predict_counts.count_probability(self._fitted(), checked, lo, hi)
         return found if self._several() else found[:, 0]
 
     def predict_fraction(self, bags: Any, level: float = 0.9) -> predict_counts.FractionSummary:
         """Expected fraction of positives of every bag, and an interval that holds the true one this surely."""
         checked = self._check_bags(bags)
-        found = predict_counts.fraction_summary(self.features_, self.posterior_, checked, level, self.seed_)
+        found = predict_counts.fraction_summary(self._fitted(), checked, level)
         return found if self._several() else type(found)(*(part[:, 0] for part in found))

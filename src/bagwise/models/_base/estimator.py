@@ -24,6 +24,7 @@ from bagwise.inference.loop import Trace
 from bagwise.models._base.state import pack, unpack
 from bagwise.persistence import read_model, write_model
 from bagwise.predict import bags as predict
+from bagwise.predict.points import Fitted
 
 SIZE_REACH = 4  # how many times larger than any training bag a bag may be before its probability is doubtful
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -122,13 +123,21 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         self.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
 
     def _make_features(
-        self, bags: Bags, kernel: Any = None, *, inducing: Any = None, n_inducing: int | None = None
+        self,
+        bags: Bags,
+        kernel: Any = None,
+        *,
+        inducing: Any = None,
+        n_inducing: int | None = None,
+        project: int | None = None,
     ) -> Features:
         random = check.random_stream(self.random_state)
         features = make_features(
             bags,
             kernel=self.kernel if kernel is None else kernel,
-            lengthscale=self.lengthscale if kernel is None or kernel is self.kernel else None,
+            lengthscale=self.lengthscale
+            if kernel is None or kernel is self.kernel or isinstance(kernel, str)
+            else None,
             bias=self.bias,
             n_inducing=self.n_inducing if n_inducing is None else n_inducing,
             inducing=self.inducing if inducing is None else inducing,
@@ -137,6 +146,7 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
             device=check_device(self.device),
             dtype=check_dtype(self.dtype),
             random=random,
+            project=project,
         )
         self.seed_ = int(random.randint(2**31 - 1))
         return features
@@ -202,8 +212,7 @@ class BagClassifier(BagEstimator):
     def predict_proba(self, bags: Any) -> NDArray[np.float64]:
         """P(the bag is positive) by ``rule_``: (B, 2) in the order of ``classes_``, or (B, K) for K labels."""
         checked = self._bags_to_judge(bags)
-        found = predict.bag_probability(self.features_, self.posterior_, self.rule_, checked, self.seed_)
-        return self._columns(found)
+        return self._columns(predict.bag_probability(self._fitted(), checked))
 
     def predict(self, bags: Any) -> NDArray[Any]:
         """The more probable class of every bag: (B,), or (B, K) of 0/1 for K labels."""
@@ -252,6 +261,10 @@ class BagClassifier(BagEstimator):
         return checked, labels
 
     # ------------------------------------------------------------ helpers
+
+    def _fitted(self) -> Fitted:
+        """What answers are made of: no constructor argument is."""
+        return Fitted(self.features_, self.posterior_, self.rule_, self.seed_)
 
     def _known_truth(self, y: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         """Labels to compare predictions with: as many columns as in fit, no class that fit did not know."""

@@ -160,10 +160,11 @@ def _rule_before_rules(description: dict[str, Any]) -> dict[str, Any]:
         kind = OneClassInBag if settings["disambiguation"] == "consistent" else StrongestInstance
         return kind(settings["augment"]).describe()
     if model != "gpmil":
-        return AtLeastOne().describe()
+        return AtLeastOne(shares=False).describe()
     if settings["approximation"] == "softmax":
-        return SoftMax(settings["pooling"], float(settings["sharpness"])).describe()
-    return Witness(None if settings["witnesses"] == "hard" else 0.1 * 10.0 ** (settings["n_stages"] - 1)).describe()
+        return SoftMax(settings["pooling"], float(settings["sharpness"]), shares=False).describe()
+    sharpness = None if settings["witnesses"] == "hard" else 0.1 * 10.0 ** (settings["n_stages"] - 1)
+    return Witness(sharpness, shares=False).describe()
 
 
 def _pack_chains(chains: Chains | None, tensors: Tensors) -> dict[str, Any] | None:
@@ -195,6 +196,7 @@ def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
         "bias": features.bias,
         "jitter": features.jitter,
         "origin": features.origin,
+        "size_range": None if features.size_range is None else list(features.size_range),
     }
 
 
@@ -210,7 +212,18 @@ def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
         bias=float(description["bias"]),
         jitter=float(description["jitter"]),
         origin=str(description["origin"]),
+        size_range=_size_range(description.get("size_range")),
+        projection=tensors.get("features.projection"),
     )
+
+
+def _size_range(given: Any) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    low, high = (float(end) for end in given)
+    if not 0.0 <= low <= high < 64.0:
+        raise ModelFileError(f"the sizes of the training bags cannot have been {given!r}; the file is damaged.")
+    return low, high
 
 
 def _pack_trace(name: str, trace: Trace | None, tensors: Tensors) -> dict[str, Any] | None:
@@ -267,10 +280,11 @@ def _check_shapes(model: Any) -> None:
     """The parts of a file must fit together, or answers would be nonsense."""
     features, posterior, names = model.features_, model.posterior_, getattr(model, "feature_names_in_", None)
     R, K = posterior.mean.shape
-    D = model.n_features_in_
+    D, width = model.n_features_in_, features.inducing.shape[1]
     fits = (
         features.n_columns == R
-        and features.inducing.shape == (features.n_inducing, D)
+        and features.inducing.shape == (features.n_inducing, D if features.projection is None else width)
+        and (features.projection is None or features.projection.shape == (D, width))
         and features.shift.shape == features.scale.shape == (D,)
         and (features.lower is None or features.lower.shape == (features.n_inducing, features.n_inducing))
         and _posterior_fits(posterior, R, K)
@@ -311,7 +325,8 @@ def _check_values(model: Any) -> None:
     features, posterior = model.features_, model.posterior_
     parts = {name: getattr(posterior, name) for name in posterior.ARRAYS}
     own = [part for name, part in parts.items() if name not in (*_WHOLE_NUMBERS, *_ROWS)]
-    doubles = (features.shift, features.scale, posterior.mean, *own)
+    projection = () if features.projection is None else (features.projection,)
+    doubles = (features.shift, features.scale, *projection, posterior.mean, *own)
     singles = [features.inducing] if features.lower is None else [features.inducing, features.lower]
     singles += [part for name, part in parts.items() if name in _ROWS]
     diagonals = [part.diagonal(dim1=-2, dim2=-1) for part in _factors(features, posterior)]

@@ -1,0 +1,285 @@
+"""Expectation propagation with one site per bag, for labels in large bags (theory section 13.3).
+
+A message to every instance is a poor family for a large bag. Seen as a whole a labelled bag is one number: with
+S(v) = Σ log cdf(−φᵢᵀv/sᵢ), sᵢ² = 1 + κᵢ, and g(v) = −ndtri(e^S) its label has probability cdf(±g(v)), exactly. Made
+linear around the present q(v) (posterior linearisation), g(v) ≈ aᵀv + c + N(0, ω), the bag is an ordinary probit
+observation of one row,
+
+    cdf(±(aᵀv + c)/√(1 + ω)),                                                                              (13.2)
+
+and expectation propagation over such rows is ordinary too. So the two alternate: rows from q(v), q(v) from rows. Bags
+that say something else than a label keep their messages to single instances; both add to one precision.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.stats import qmc
+from torch import Tensor
+
+from bagwise.bag_models.counts import ChunkEvidence, Tabled
+from bagwise.exceptions import NumericalError
+from bagwise.gp.features import Design
+from bagwise.gp.posterior import GaussianPosterior
+from bagwise.inference.belief import Belief
+from bagwise.inference.chunks import Chunk, Chunks, Step, Sums
+from bagwise.inference.expectation_propagation import ExpectationPropagation, Sites
+from bagwise.inference.loop import Report
+from bagwise.numerics.segments import Segments
+from bagwise.numerics.special import log_at_least_one, log_negative_side, log_pdf, ndtri_exp
+
+POINTS = 48  # at which g is looked at
+BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
+_SWEEPS = 6  # over the sites of all bags between two linearisations
+_DAMPING = (0.8, 0.4, 0.2)
+_PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
+
+
+class _Score(torch.autograd.Function):
+    """g = −ndtri(e^S) from S < 0, with dg/dS = −exp(S − log pdf(g)); right in both tails."""
+
+    @staticmethod
+    def forward(ctx: Any, S: Tensor) -> Tensor:
+        """The smaller of P(negative) = e^S and P(positive) = 1 − e^S decides which quantile is taken."""
+        mostly_negative = -math.log(2.0) < S
+        smaller = torch.where(mostly_negative, log_at_least_one(torch.log(-S)), S)
+        quantile = ndtri_exp(smaller)
+        g = torch.where(mostly_negative, quantile, -quantile)
+        ctx.save_for_backward(S, g)
+        return g
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """By dg/dS."""
+        S, g = ctx.saved_tensors
+        return -gradient * torch.exp(S - log_pdf(g))
+
+
+class BagRows(NamedTuple):
+    """Every labelled bag as one probit observation cdf(±(rowᵀv + offset)) with noise 1."""
+
+    rows: Tensor  # (b, R) a/√(1 + ω)
+    offset: Tensor  # (b,) c/√(1 + ω)
+
+    def blended(self, other: "BagRows", share: float) -> "BagRows":
+        """A part of the way towards another linearisation."""
+        return BagRows(*(mine + share * (new - mine) for mine, new in zip(self, other, strict=True)))
+
+
+def linearise(phi: Tensor, kappa: Tensor, segments: Segments, draws: Tensor) -> BagRows:
+    """The bags as rows, g being made linear by its average slope over draws of v (R, S); differentiable throughout.
+
+    ∂g/∂fᵢ = exp(S − log pdf(g)) h(−zᵢ)/sᵢ;  a = Σ E[∂g/∂fᵢ] φᵢ,  c = E g − aᵀ E v,  ω = E (g − E g − aᵀ(v − E v))².
+    """
+    s = torch.sqrt(1.0 + kappa)
+    z = (phi @ draws) / s[:, None]
+    log_negative = log_negative_side(z)
+    S = segments.sum(log_negative)
+    g: Tensor = _Score.apply(S)  # type: ignore[no-untyped-call]
+    slope = torch.exp(segments.spread(S - log_pdf(g)) + log_pdf(z) - log_negative).mean(1) / s
+    rows = segments.sum(slope[:, None] * phi)
+    centre = draws.mean(1)
+    expected = g.mean(1)
+    noise = (g - expected[:, None] - rows @ (draws - centre[:, None])).square().mean(1)
+    scale = torch.rsqrt(1.0 + noise)
+    return BagRows(scale[:, None] * rows, scale * (expected - rows @ centre))
+
+
+def standard_points(dimension: int, seed: int) -> Tensor:
+    """(dimension, POINTS) quasi-random normal numbers, centred and scaled in every dimension."""
+    engine = qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed))
+    drawn = torch.from_numpy(engine.random_base2(math.ceil(math.log2(POINTS)))[:POINTS].T.copy())
+    normals = torch.special.ndtri(drawn.clamp(2.0**-32, 1.0 - 2.0**-32))
+    normals = normals - normals.mean(1, keepdim=True)
+    scaled: Tensor = normals / normals.square().mean(1, keepdim=True).sqrt()
+    return scaled
+
+
+def draws_of(belief: Belief, points: Tensor) -> Tensor:
+    """m + C⁻ᵀ ξ for the points ξ, (R, S), of a belief in one label column."""
+    return belief.mean[:, :1] + belief.inverse[0].T @ points
+
+
+class Pooled(NamedTuple):
+    """What is remembered of a chunk: its bags as rows, and the sites and messages of these."""
+
+    chunk: Chunk
+    sites: Sites | None
+    n_labelled: int  # rows that stand for whole bags; those of single instances follow
+
+    def bag_rows(self) -> BagRows:
+        """The rows of whole bags."""
+        design = self.chunk.design
+        assert design.offset is not None
+        return BagRows(design.phi[: self.n_labelled], design.offset[: self.n_labelled])
+
+    def bag_sites(self) -> tuple[Tensor, Tensor]:
+        """τ and ν of whole bags, (b,) each."""
+        assert self.sites is not None
+        return self.sites.tau[: self.n_labelled, 0], self.sites.nu[: self.n_labelled, 0]
+
+
+class Look(NamedTuple):
+    """From where to linearise: draws of v (R, S), and how far to follow what is seen there."""
+
+    draws: Tensor
+    share: float
+
+
+def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Pooled]:
+    """Bags as rows at the present q(v)."""
+    labelled, seen = _labelled(chunk), labelled_design(chunk)
+    new = linearise(seen.phi, seen.kappa, seen.segments, look.draws.to(seen.phi.dtype))
+    if pooled is None:
+        return {}, Pooled(_pooled_chunk(chunk, labelled, new), None, int(labelled.sum()))
+    rows = pooled.bag_rows().blended(new, look.share)
+    return {}, pooled._replace(chunk=_with_rows(pooled.chunk, rows))
+
+
+def _labelled(chunk: Chunk) -> Tensor:
+    return ~torch.isnan(chunk.evidence.labels[:, 0])
+
+
+def labelled_design(chunk: Chunk) -> Design:
+    """The bags of a chunk that have a plain label."""
+    labelled = _labelled(chunk)
+    return chunk.design if bool(labelled.all()) else _some_bags(chunk.design, labelled)
+
+
+def _some_bags(design: Design, chosen: Tensor) -> Design:
+    rows = design.segments.spread(chosen)
+    sizes = design.segments.sizes[chosen]
+    offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    return Design(design.phi[rows], design.kappa[rows], Segments(offsets))
+
+
+def _pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
+    """Rows of whole bags, then the instances of the bags that speak through tables, as one chunk."""
+    design, (part,) = chunk.design, chunk.evidence.tabled
+    b, device = len(bags.offset), design.phi.device
+    labels = chunk.evidence.labels[labelled]
+    ones = torch.arange(b + 1, device=device)
+    if part is None:
+        evidence = ChunkEvidence(labels, (None,), chunk.evidence.noise)
+        return Chunk(Design(bags.rows, torch.zeros_like(bags.offset), Segments(ones), bags.offset), evidence)
+    sizes = design.segments.sizes[part.bags]
+    table = Tabled(
+        bags=b + torch.arange(len(part.bags), device=device),
+        rows=b + torch.arange(len(part.rows), device=device),
+        informed=part.informed,
+        potentials=part.potentials,
+        known=part.known,
+    )
+    silent = torch.full((len(part.bags), 1), torch.nan, dtype=labels.dtype, device=device)
+    evidence = ChunkEvidence(torch.cat([labels, silent]), (table,), chunk.evidence.noise)
+    single = design.phi[part.rows]
+    joined = Design(
+        torch.cat([bags.rows, single]),
+        torch.cat([torch.zeros_like(bags.offset), design.kappa[part.rows]]),
+        Segments(torch.cat([ones, b + sizes.cumsum(0)])),
+        torch.cat([bags.offset, single.new_zeros(len(single))]),
+    )
+    return Chunk(joined, evidence)
+
+
+def _with_rows(chunk: Chunk, bags: BagRows) -> Chunk:
+    design, b = chunk.design, len(bags.offset)
+    assert design.offset is not None
+    phi = torch.cat([bags.rows, design.phi[b:]])
+    return chunk._replace(design=design._replace(phi=phi, offset=torch.cat([bags.offset, design.offset[b:]])))
+
+
+class _PooledChunks:
+    """The pooled chunks as chunks of their own: what remembers a chunk of instances holds a chunk of rows."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+
+    def sweep(self, step: Step, shared: Any) -> Sums:
+        """Run a step of ordinary expectation propagation on the rows."""
+
+        def inner(chunk: Chunk, pooled: Pooled, shared: Any) -> tuple[Sums, Pooled]:
+            sums, sites = step(pooled.chunk, pooled.sites, shared)
+            return sums, pooled._replace(sites=sites)
+
+        return self._chunks.sweep(inner, shared)
+
+
+class BagPropagation:
+    """The state of the iteration for one label column; rows and sites stay with their chunks."""
+
+    def __init__(self, chunks: Chunks, n_columns: int, device: torch.device, seed: int) -> None:
+        self._chunks = chunks
+        self.points = standard_points(n_columns, seed).to(device)
+        self._engine = ExpectationPropagation(_PooledChunks(chunks), n_columns, 1, device, _DAMPING)
+        self._residuals: list[float] = []
+        self._share, self._begun = 0, False
+
+    def step(self) -> Report:
+        """One linearisation and a few sweeps over the sites; the residual is how far the mean of v moved."""
+        before = self.belief.mean
+        self._chunks.sweep(pool_step, Look(self.draws(), BLENDING[self._share]))
+        if self._begun:
+            self._engine.resume()
+        self._begun = True
+        for _ in range(_SWEEPS):
+            self._engine.step()
+        residual = float((self.belief.mean - before).abs().max())
+        self._adapt(residual)
+        return Report(float(self.log_evidence.sum()), residual)
+
+    def resume(self, belief: Belief) -> None:
+        """Start from the rows and sites that the chunks remember, looking from another belief at first."""
+        self._chunks.sweep(pool_step, Look(draws_of(belief, self.points), 1.0))
+        self._engine.resume()
+        self._begun = True
+
+    def finish(self) -> None:
+        """Bring ``log_evidence`` up to the last sites."""
+        self._engine.finish()
+
+    def draws(self) -> Tensor:
+        """Where g is looked at, (R, S)."""
+        return draws_of(self.belief, self.points)
+
+    def totals(self) -> tuple[Tensor, Tensor]:
+        """What all rows and instances add to the precision of v, (R, R), and to its shift, (R,)."""
+        precision, shift = self._engine.totals
+        return precision[0], shift[:, 0]
+
+    @property
+    def belief(self) -> Belief:
+        """q(v)."""
+        return self._engine.belief
+
+    @property
+    def log_evidence(self) -> Tensor:
+        """(4.4) over the sites of the bags, (1,)."""
+        return self._engine.log_evidence
+
+    def plausible(self, ceiling: Tensor) -> bool:
+        """Whether the log evidence is a number, and not above the highest that there can be."""
+        return self._engine.plausible(ceiling)
+
+    def posterior(self) -> GaussianPosterior:
+        """q(v) under the current sites."""
+        return self._engine.posterior()
+
+    def _adapt(self, residual: float) -> None:
+        """Follow less of what is seen when the residual has hardly fallen for a while."""
+        if not math.isfinite(residual):
+            raise NumericalError("the linearised bags left the range of floating point numbers")
+        self._residuals.append(residual)
+        recent, earlier = self._residuals[-_PATIENCE:], self._residuals[:-_PATIENCE]
+        if earlier and min(recent) >= _FALL * min(earlier) and self._share < len(BLENDING) - 1:
+            self._share += 1
+            self._residuals = [residual]
+
+
+def joined_posterior(columns: list[GaussianPosterior]) -> GaussianPosterior:
+    """The posteriors of several label columns as one."""
+    order = torch.arange(len(columns), device=columns[0].mean.device)
+    mean = torch.cat([column.mean for column in columns], dim=1)
+    return GaussianPosterior(mean, torch.cat([column.factors for column in columns]), order, columns[0].link)

@@ -1,0 +1,138 @@
+"""The inferences that probit instances have, each run to its end on some features, and which of them suits what.
+
+"ep"      expectation propagation with a message to every instance (theory section 4)
+"bag-ep"  expectation propagation with one site per bag, for labels in large bags (section 13.3)
+"vi"      mean field (section 1): where counts are pinned down, or there is too much for messages
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bagwise.bag_models.counts import ProbitCounts
+from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence
+from bagwise.exceptions import ConvergenceWarning, NumericalError, warn_user
+from bagwise.gp.features import Features
+from bagwise.gp.posterior import GaussianPosterior
+from bagwise.inference.bag_propagation import BagPropagation, joined_posterior
+from bagwise.inference.chunks import InMemory, in_memory
+from bagwise.inference.expectation_propagation import ExpectationPropagation
+from bagwise.inference.loop import Trace, Watch, iterate
+from bagwise.inference.mean_field import MeanField
+
+LARGE_BAG = 30.0  # mean size of the bag of an instance above which one site per bag serves better than messages
+LARGEST_MESSAGES = 50_000  # instances × label columns above which the mean field is preferred to messages
+_CAP = {"ep": 500, "bag-ep": 200, "vi": 2000}
+_TOLERANCE = {"ep": 1e-4, "bag-ep": 1e-3, "vi": 1e-6}
+
+
+class Limits(NamedTuple):
+    """When to stop (None: where the inference itself would), and who looks on."""
+
+    max_iter: int | None
+    tol: float | None
+    watch: Watch
+
+    def of(self, engine: str) -> dict[str, Any]:
+        """As the loop takes them."""
+        return {
+            "max_iter": _CAP[engine] if self.max_iter is None else self.max_iter,
+            "tol": _TOLERANCE[engine] if self.tol is None else self.tol,
+            "watch": self.watch,
+            "open_end": self.max_iter is None,
+        }
+
+
+class Inferred(NamedTuple):
+    """What an inference leaves behind."""
+
+    posterior: GaussianPosterior
+    trace: Trace
+    log_evidence: torch.Tensor  # (K,); the bound of the mean field
+
+
+def engine_for(bags: Bags, evidence: CountEvidence, tight: bool) -> str:
+    """The rule of ``inference="auto"``; ``tight`` says that counts are pinned down from both sides."""
+    if tight:
+        return "vi"
+    labelled = ~np.isnan(evidence.labels).all(axis=1)
+    if labelled.any() and size_of_own_bag(bags.sizes[labelled]) > LARGE_BAG:
+        return "bag-ep"
+    return "vi" if bags.n_instances * evidence.labels.shape[1] > LARGEST_MESSAGES else "ep"
+
+
+def size_of_own_bag(sizes: NDArray[np.int64]) -> float:
+    """The mean, over instances, of the size of the bag that they are in."""
+    return float(np.square(sizes, dtype=np.float64).sum() / sizes.sum())
+
+
+def by_messages(features: Features, bags: Bags, evidence: CountEvidence, limits: Limits) -> Inferred:
+    """Messages to every instance; an error where they do not settle or claim the impossible."""
+    chunks = in_memory(features, bags, ProbitCounts(evidence))
+    state = ExpectationPropagation(chunks, features.n_columns, evidence.labels.shape[1], features.device)
+    trace = iterate(state.step, name="log evidence", **limits.of("ep"))
+    if not trace.interrupted:
+        state.finish()
+        _judge(trace, state.plausible(_ceiling(features, evidence)), "messages")
+    return Inferred(state.posterior(), trace, state.log_evidence)
+
+
+def by_bag_sites(features: Features, bags: Bags, evidence: CountEvidence, limits: Limits, seed: int) -> Inferred:
+    """One site per labelled bag, label column after label column; an error where they do not settle."""
+    chunks = in_memory(features, bags, ProbitCounts(evidence)).chunks
+    parts: list[Inferred] = []
+    for column in range(evidence.labels.shape[1]):
+        held = InMemory([chunk._replace(evidence=chunk.evidence.of_column(column)) for chunk in chunks])
+        state = BagPropagation(held, features.n_columns, features.device, seed)
+        trace = iterate(state.step, name="log evidence", **limits.of("bag-ep"))
+        if not trace.interrupted:
+            state.finish()
+            _judge(trace, state.plausible(_ceiling(features, evidence)[[column]]), "sites")
+        parts.append(Inferred(state.posterior(), trace, state.log_evidence))
+        if trace.interrupted:
+            break
+    return _side_by_side(parts, evidence.labels.shape[1])
+
+
+def _side_by_side(parts: list[Inferred], n_labels: int) -> Inferred:
+    """All label columns; those that an interruption left out keep the prior."""
+    posteriors = [part.posterior for part in parts]
+    prior = posteriors[0]
+    while len(posteriors) < n_labels:
+        eye = torch.eye(prior.factors.shape[1], dtype=prior.factors.dtype, device=prior.factors.device)
+        posteriors.append(GaussianPosterior(torch.zeros_like(prior.mean), eye[None], prior.factor_of, prior.link))
+    values, residuals = (np.concatenate([getattr(p.trace, name) for p in parts]) for name in ("values", "residuals"))
+    converged, interrupted = (
+        all(part.trace.converged for part in parts),
+        any(part.trace.interrupted for part in parts),
+    )
+    trace = Trace(parts[0].trace.name, values, residuals, converged, interrupted)
+    log_evidence = torch.cat([part.log_evidence for part in parts])
+    return Inferred(joined_posterior(posteriors), trace, log_evidence)
+
+
+def by_mean_field(features: Features, bags: Bags, evidence: CountEvidence, limits: Limits) -> Inferred:
+    """The mean field, f integrated out beforehand; warns where its bound has not settled."""
+    observed = torch.as_tensor(evidence.observed(), device=features.device)
+    state = MeanField(in_memory(features, bags, ProbitCounts(evidence), integrated=True), observed)
+    trace = iterate(state.lbfgs_step, name="bound", **limits.of("vi"))
+    if not trace.converged and not trace.interrupted:
+        warn_user(
+            f"the bound had not settled after {len(trace)} iterations (gradient {trace.residuals[-1]:.1e}).",
+            ConvergenceWarning,
+        )
+    return Inferred(state.posterior(), trace, state.bound())
+
+
+def _judge(trace: Trace, plausible: bool, what: str) -> None:
+    if not trace.converged:
+        raise NumericalError(f"its {what} still moved by {trace.residuals[-1]:.1e} after {len(trace)} sweeps")
+    if not plausible:
+        raise NumericalError("it claims an evidence above the highest that there can be")
+
+
+def _ceiling(features: Features, evidence: CountEvidence) -> torch.Tensor:
+    return torch.as_tensor(evidence.ceiling(), device=features.device)

@@ -1,0 +1,223 @@
+"""Learning a kernel from bags: which rows, which judge, and when it is enough."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bagwise.bag_models.counts import ProbitCounts
+from bagwise.bags import Bags, ragged_ranges
+from bagwise.evidence.counts import CountEvidence
+from bagwise.exceptions import NumericalError
+from bagwise.gp.features import Features, reassembled
+from bagwise.gp.kernel_parameters import KernelParameters
+from bagwise.inference.kernel_learning.by_bags import ROUGH, ByBags
+from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMessages
+from bagwise.inference.kernel_learning.by_moments import MomentEvidence
+from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows
+from bagwise.inference.kernel_learning.search import Block, EvidenceSearch, Judge, differentiated, iteration_limit
+from bagwise.inference.loop import Trace, Watch
+
+STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
+LEAST_BAGS = 60  # however large they are
+MOST_OF_A_BAG = 500  # rows of a single bag before the last search
+_STAYS = 0.1  # change of a (logarithmic) parameter that more rows ask for, below which the kernel stays
+
+Ints = NDArray[np.int64]
+
+
+class TensorBlock:
+    """A tensor that is learned as it is, without a prior."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor.requires_grad_()
+        self.centre, self.spread = np.zeros(tensor.numel()), np.full(tensor.numel(), np.inf)
+
+    def get(self) -> NDArray[np.float64]:
+        """The current values."""
+        return self._tensor.detach().cpu().double().numpy().ravel().copy()
+
+    def set(self, vector: NDArray[np.float64]) -> None:
+        """Put values in place."""
+        with torch.no_grad():
+            self._tensor.copy_(torch.as_tensor(vector).reshape(self._tensor.shape))
+
+    def gradient(self) -> NDArray[np.float64]:
+        """What ``backward`` left."""
+        found = self._tensor.grad
+        return np.zeros(self._tensor.numel()) if found is None else found.cpu().double().numpy().ravel()
+
+    def clear(self) -> None:
+        """Forget the gradient."""
+        self._tensor.grad = None
+
+
+class LearningSettings(NamedTuple):
+    """How to search."""
+
+    n_restarts: int
+    learn_inducing: bool
+    random: np.random.RandomState
+    by_bags: bool = False  # one site per bag, rather than messages to single instances
+    pinned: bool = False  # whether counts are pinned down
+    rows: int | None = None  # how many rows to learn from at most; None for all
+
+
+class Learned(NamedTuple):
+    """Features with their new kernel, and how the search for it went; None where nothing was free."""
+
+    features: Features
+    trace: Trace | None
+
+
+def learn_features(
+    features: Features, bags: Bags, evidence: CountEvidence, settings: LearningSettings, watch: Watch
+) -> Learned:
+    """Find kernel parameters (and inducing inputs) of high evidence: from few rows first, then from more.
+
+    A search among more rows begins where the last one ended, and only where these rows ask for another kernel.
+    """
+    kernel, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
+    blocks: list[Block] = [KernelParameters(kernel, inducing.shape[1], features.takes_rows_as_they_come)]
+    if settings.learn_inducing:
+        blocks.append(TensorBlock(inducing))
+    free = sum(len(block.get()) for block in blocks)
+    if free == 0:
+        return Learned(features, None)
+    traces: list[Trace] = []
+    last: tuple[EvidenceSearch, int] | None = None
+    for some, said in _stages(bags, evidence, settings):
+        judge = _judge(LearningSet(features, kernel, inducing, some, said), settings)
+        search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
+        if last is not None and _stays(search, *last, len(some)):
+            break
+        restarts = settings.n_restarts if last is None else 1
+        traces.append(search.run(restarts, iteration_limit(free), settings.random, watch))
+        last = search, len(some)
+        if traces[-1].interrupted or not traces[-1].converged:
+            break
+    origin = f"{features.origin}, then learned" if settings.learn_inducing else None
+    made = reassembled(features, kernel=kernel, inducing=inducing.detach(), origin=origin)
+    return Learned(made, _joined(traces))
+
+
+def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, n_now: int) -> bool:
+    """Whether more bags leave the kernel where fewer have put it, judged by one step of Newton's method.
+
+    The curvature is that of the last search, as many times larger as there are more bags.
+    """
+    try:
+        step = search.newton_step(last.inverse_curvature, n_before / n_now)
+    except NumericalError:
+        return False
+    return bool(np.abs(step).max() < _STAYS)
+
+
+def _joined(traces: list[Trace]) -> Trace:
+    """One search after the other; their evidences are of other rows, so only the course within each means anything."""
+    values = np.concatenate([trace.values for trace in traces])
+    last = traces[-1]
+    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted)
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _stages(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> Iterator[tuple[Bags, CountEvidence]]:
+    """Nested sets of bags that say something, from few rows to all of them (or to as many as are allowed).
+
+    Pinned counts are learned from the first of them alone: their judge sees all rows at once.
+    """
+    speaking = np.flatnonzero(np.asarray(evidence.observed().any(axis=1)))
+    total = int(bags.sizes[speaking].sum())
+    most = total if settings.rows is None else min(settings.rows, total)
+    order = settings.random.permutation(speaking)
+    limits = (*(rows for rows in STAGES if rows < most), most)
+    for limit in limits[:1] if settings.pinned else limits:
+        if limit == total:
+            yield bags[speaking], evidence.of_bags(speaking)
+            return
+        chosen = np.sort(order[: bags_within(bags.sizes[order], limit)])
+        yield thinned(bags[chosen], evidence.of_bags(chosen), settings)
+        if len(chosen) == len(speaking) and bags.sizes[speaking].max() <= MOST_OF_A_BAG:
+            return
+
+
+def some_bags(bags: Bags, speaks: NDArray[np.bool_], rows: int, random: np.random.RandomState) -> Ints:
+    """Bags that say something; where they hold more than so many rows a random choice, whatever their sizes."""
+    order = random.permutation(np.flatnonzero(speaks))
+    if bags.sizes[order].sum() <= rows:
+        return np.sort(order)
+    return np.sort(order[: bags_within(bags.sizes[order], rows)])
+
+
+def bags_within(sizes: Ints, rows: int) -> int:
+    """How many of the bags, in their order, make so many rows; at least ``LEAST_BAGS`` where there are so many."""
+    enough = int(np.searchsorted(np.cumsum(np.minimum(sizes, MOST_OF_A_BAG)), rows)) + 1
+    return min(max(enough, LEAST_BAGS), len(sizes))
+
+
+def thinned(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> tuple[Bags, CountEvidence]:
+    """The same bags with at most ``MOST_OF_A_BAG`` random rows of each, where nothing but labels is known of them."""
+    if not settings.by_bags or bags.sizes.max() <= MOST_OF_A_BAG or any(part is not None for part in evidence.tables):
+        return bags, evidence
+    keys = settings.random.random_sample(bags.n_instances)
+    order = np.lexsort((keys, bags.index))
+    kept = np.minimum(bags.sizes, MOST_OF_A_BAG)
+    rows = np.sort(order[ragged_ranges(bags.offsets[:-1], kept)])
+    fewer = Bags(bags.X[rows], bags.index[rows], feature_names=bags.feature_names)
+    return fewer, CountEvidence(evidence.labels, kept, label_noise=evidence.label_noise)
+
+
+# ---------------------------------------------------------------- judges
+
+
+class LearningSet(NamedTuple):
+    """What a judge judges by."""
+
+    features: Features
+    kernel: Any
+    inducing: Tensor
+    bags: Bags
+    evidence: CountEvidence
+
+    def rows(self, *, whole: bool = False) -> LearningRows:
+        """Its rows, ``whole`` in a single chunk."""
+        size = self.bags.n_instances if whole else CHUNK_ROWS
+        model = ProbitCounts(self.evidence)
+        return LearningRows(self.features, self.kernel, self.inducing, self.bags, model, size)
+
+    def ceiling(self) -> Tensor:
+        """The highest log evidence that there can be, (K,)."""
+        return torch.as_tensor(self.evidence.ceiling(), device=self.features.device)
+
+
+def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
+    """One site per bag, or messages; moments where counts are pinned down and messages do not settle at first."""
+    rows = some.rows(whole=settings.pinned)
+    if settings.by_bags:
+        return ByBags(rows, some.ceiling(), int(settings.random.randint(2**31 - 1)))
+    if not settings.pinned:
+        return ByMessages(rows, some.ceiling())
+    by_messages = ByMessages(rows, some.ceiling(), TOLERANCE_PINNED)
+    try:
+        by_messages()
+    except NumericalError:
+        return differentiated(_moments(rows))
+    return by_messages
+
+
+def _moments(rows: LearningRows) -> Callable[[], Tensor]:
+    """(4.7), which sees all rows at once."""
+    (first,) = rows.chunks()
+    log_evidence_of = MomentEvidence(first.evidence, first.design.segments)
+
+    def objective() -> Tensor:
+        (chunk,) = rows.traced()
+        return log_evidence_of(chunk.design)
+
+    return objective

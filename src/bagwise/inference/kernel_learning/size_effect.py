@@ -1,0 +1,48 @@
+"""Whether large bags are another kind than small ones: a column log n, kept where the evidence asks for it (13.2).
+
+Under "at least one" a bag of a thousand negative instances is a great surprise, and a few of them pull down every other
+instance. A coefficient of log n lets size itself speak. It is judged by the evidence with one site per bag, on both
+sides: the evidence of messages to single instances overstates whatever a bag shares (13.6).
+"""
+
+import numpy as np
+import torch
+
+from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence
+from bagwise.exceptions import NumericalError
+from bagwise.gp.features import Features
+from bagwise.inference.engines import Limits, by_bag_sites
+from bagwise.inference.loop import SILENT
+
+LEAST_GAIN = 1.0  # nats
+_ROUNDS, _TOLERANCE = 60, 2e-3
+
+
+def may_be_judged_by_bags(evidence: CountEvidence) -> bool:
+    """Whether labels are all that bags say, and some do."""
+    only_labels = not any(speaks is not None and speaks.any() for speaks in evidence.speaks)
+    return only_labels and not bool(np.isnan(evidence.labels).all())
+
+
+def may_have_sizes(bags: Bags, evidence: CountEvidence) -> bool:
+    """Whether there is anything to ask: labels alone, of bags that differ in size."""
+    labelled = ~np.isnan(evidence.labels).all(axis=1)
+    return may_be_judged_by_bags(evidence) and len(np.unique(bags.sizes[labelled])) > 1
+
+
+def gain_of_sizes(features: Features, bags: Bags, evidence: CountEvidence, seed: int) -> float:
+    """By how many nats a column log n raises the log evidence at the present kernel; NaN where it cannot be told."""
+    plain, sized = (_log_evidence(some, bags, evidence, seed) for some in (features, features.with_sizes(bags.sizes)))
+    return sized - plain
+
+
+def _log_evidence(features: Features, bags: Bags, evidence: CountEvidence, seed: int) -> float:
+    try:
+        with torch.no_grad():
+            found = by_bag_sites(features, bags, evidence, Limits(_ROUNDS, _TOLERANCE, SILENT), seed)
+    except NumericalError:
+        return float("nan")
+    if found.trace.interrupted:
+        raise KeyboardInterrupt
+    return float(found.log_evidence.sum())
