@@ -1,5 +1,7 @@
 """Long tables, one row per instance: CSV, Parquet, Arrow."""
 
+import csv
+import re
 import warnings
 import zlib
 from collections.abc import Callable
@@ -10,11 +12,13 @@ import pandas as pd
 import pyarrow
 import pyarrow.ipc
 
-from bagwise._files import PathLike, write_whole
+from bagwise._files import PathLike, is_stream, write_whole
 from bagwise._validation import shorten
 from bagwise.exceptions import BagDataError
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather")
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def read_table(path: PathLike, bag: str | None = None) -> pd.DataFrame:
@@ -32,18 +36,45 @@ def read_table(path: PathLike, bag: str | None = None) -> pd.DataFrame:
     return frame
 
 
-def write_table(frame: pd.DataFrame, path: PathLike) -> None:
-    """Write a table by its suffix, whole or not at all; the index is left out."""
+def write_table(frame: pd.DataFrame, path: PathLike, *, raw: bool = False) -> None:
+    """Write a table by its suffix, whole or not at all; the index is left out.
+
+    A spreadsheet takes text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return for a formula and
+    computes it. In CSV files an apostrophe is put before such text (never before numbers), unless it is to be kept
+    ``raw``. Parquet and Arrow files keep text as it is.
+    """
     write: dict[str, Callable[[IO[bytes]], object]] = {
-        ".csv": lambda stream: frame.to_csv(stream, index=False, lineterminator="\n"),
-        ".csv.gz": lambda stream: frame.to_csv(
-            stream, index=False, lineterminator="\n", compression={"method": "gzip", "mtime": 0}
-        ),
+        ".csv": lambda stream: _write_csv(frame, stream, raw, None),
+        ".csv.gz": lambda stream: _write_csv(frame, stream, raw, {"method": "gzip", "mtime": 0}),
         ".parquet": lambda stream: frame.to_parquet(stream, index=False),
         ".arrow": lambda stream: frame.reset_index(drop=True).to_feather(stream),
         ".feather": lambda stream: frame.reset_index(drop=True).to_feather(stream),
     }
-    write_whole(path, write[table_suffix(path)])
+    write_whole(path, write[suffix_to_write(path)])
+
+
+def _write_csv(frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: dict[str, Any] | None) -> None:
+    texts = [place for place, kind in enumerate(frame.dtypes) if _is_text(kind)]
+    table = frame if raw else frame.rename(columns=_quoted)
+    for place in () if raw else texts:
+        table.isetitem(place, frame.iloc[:, place].astype(object).map(_quoted).to_numpy())
+    # Left to itself the writer quotes what holds a line feed, but not a carriage return, which ends a line as well.
+    ends = any("\r" in str(cell) for place in texts for cell in frame.iloc[:, place].unique())
+    table.to_csv(
+        stream,
+        index=False,
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if ends else csv.QUOTE_MINIMAL,
+        compression=compression,
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    return pd.api.types.is_object_dtype(kind) or isinstance(kind, pd.StringDtype | pd.CategoricalDtype)
+
+
+def _quoted(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
 
 
 def table_suffix(path: PathLike) -> str:
@@ -53,6 +84,11 @@ def table_suffix(path: PathLike) -> str:
         if name.endswith(suffix):
             return suffix
     raise BagDataError(f"{path}: not a kind of table bagwise knows; the name must end in {', '.join(SUFFIXES)}.")
+
+
+def suffix_to_write(path: PathLike) -> str:
+    """The suffix of a table to write; a device or a pipe, which seldom has one, takes CSV."""
+    return ".csv" if is_stream(path) and not Path(path).name.lower().endswith(SUFFIXES) else table_suffix(path)
 
 
 def _read_or_explain(path: PathLike, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
