@@ -113,6 +113,9 @@ def test_wrong_feature_names_at_prediction(bags, y, names, message):
         ([1.0, np.nan, 2.0, 1.0, 2.0], "the key of row 1 is missing"),
         (pd.Series(["a", "b", "c", "d", pd.NA]), "the key of row 4 is missing"),
         ([1, "1", 2, 3, 4], "two different bags would both be called '1'"),
+        ([[1], [2], [3], [4], [5]], r"groups: found \[1\], a list; expected numbers or text"),
+        (["a", "b", {}, "a", "b"], r"groups: found \{\}, a dict; expected numbers or text"),
+        (["a", "b", "\udcff", "a", "b"], r"the id of a bag is '\\udcff', which is not text"),
     ],
 )
 def test_bad_group_keys(groups, message):
@@ -148,6 +151,33 @@ def test_a_column_that_is_not_numeric_is_named(column):
 def test_tables_that_are_no_tables_of_numbers(X, kind, message):
     with pytest.raises(kind, match=message):
         Bags(X, ["a"])
+
+
+def test_names_that_no_file_can_hold_are_refused():
+    with pytest.raises(BagDataError, match=r"the name of a feature is 'a\\ud800', which is not text"):
+        Bags(np.zeros((1, 1)), ["a"], feature_names=["a\ud800"])
+
+
+def test_labels_and_names_that_cannot_be_told_apart_are_named(bags, y):
+    frame = pd.DataFrame({"bag": ["a", "b"], "x": [1.0, 2.0], "label": [[1], [2]]})
+    with pytest.raises(BagDataError, match=r"column 'label': found \[1\], a list"):
+        Bags.from_frame(frame, "bag", label="label")
+    with pytest.raises(BagDataError, match=r"the ids of the bags: found \[0\], a list"):
+        Bags.from_list([np.zeros((1, 1))], ids=[[0]])
+    with pytest.raises(BagDataError, match=r"the candidates of bag 'slide 0': found \['b'\], a list"):
+        bagwise.MIPLGP().fit(bags, [["a", ["b"]]] + [["a"]] * 11)
+    with pytest.raises(BagDataError, match=r"y: found \{\}, a dict"):
+        model().fit(bags, y).score(bags, [{}] * 12)
+    with pytest.raises(BagDataError, match=r"entry 0: found \['a'\], a list"):
+        bagwise.guessed_fractions([[["a"]]], "a")
+    with pytest.raises(BagDataError, match=r"Evidence.concat: found 1; expected pieces that bagwise.label"):
+        bagwise.Evidence.concat([1])
+
+
+@pytest.mark.parametrize("estimator", [MILGPProbit, bagwise.BagGP, bagwise.GPMIL, bagwise.VGPMIL, bagwise.MIPLGP])
+def test_complex_labels_are_refused(bags, y, estimator):
+    with pytest.raises(BagDataError, match="y: Complex data not supported"):
+        estimator().fit(bags, y * 1j)
 
 
 def test_one_name_per_column():
@@ -301,6 +331,11 @@ def test_an_unfitted_estimator_cannot_be_scored_or_saved(bags, y, tmp_path):
         {"inducing": np.zeros((4, 5))},
         {"standardize": "yes"},
         {"jitter": -1e-6},
+        {"jitter": 1.0},
+        {"jitter": np.nan},
+        {"verbose": "abc"},
+        {"verbose": -1},
+        {"verbose": None},
         {"dtype": "float16"},
         {"dtype": torch.float64},
         {"device": "abacus"},

@@ -367,7 +367,7 @@ def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
     names = list(stored["feature_names"]) if "feature_names" in stored else None
     X, feature_names = check.feature_matrix(_stored_matrix(stored), names)
     check.check_not_empty(X)
-    ids, offsets, rows = tuple(map(str, stored["ids"])), stored["offsets"], stored["rows"]
+    ids, offsets, rows = check.texts(stored["ids"], "the id of a bag"), stored["offsets"], stored["rows"]
     check.check_layout(offsets, rows, len(ids), X.shape[0])
     known = check.known_labels(stored.get("known"), X.shape[0])
     return {"X": X, "offsets": offsets, "ids": ids, "rows": rows, "feature_names": feature_names, "known": known}

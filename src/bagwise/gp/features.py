@@ -180,7 +180,7 @@ def make_features(
     names = kernels.NAMES if whitened else kernels.COLUMN_NAMES
     made = kernels.make_kernel(kernel, bags.n_features, lengthscale, dtype, names).to(device)
     bias = check.check_positive("bias", bias, zero=True)
-    jitter = DEFAULT_JITTER[dtype] if jitter is None else check.check_positive("jitter", jitter, zero=True)
+    jitter = DEFAULT_JITTER[dtype] if jitter is None else check.check_below("jitter", jitter, 1.0)
     moments = row_moments(bags, standardize, device)
     rows, origin = _inducing_rows(bags, n_inducing, inducing, moments, random)
     if not whitened:

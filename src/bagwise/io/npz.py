@@ -194,6 +194,8 @@ def _bag_labels(
     arrays: Arrays, name: str, n_bags: int, order: NDArray[np.int64] | None, path: PathLike
 ) -> NDArray[Any]:
     y = _with_length(_need(arrays, name, path), n_bags, f"{path}: {name!r}", "bag")
+    if y.dtype.kind not in "biufU":
+        raise BagDataError(f"{path}: {name!r} must hold numbers or text, got {y.dtype}.")
     return y if order is None else y[order]
 
 
@@ -223,7 +225,7 @@ def _per_instance(arrays: Arrays, name: str, length: int, path: PathLike) -> NDA
 
 def _with_length(values: Any, length: int, name: str, what: str) -> NDArray[Any]:
     array = np.asarray(values)
-    if array.ndim not in (1, 2) or len(array) != length:
+    if array.ndim not in (1, 2) or len(array) != length or 0 in array.shape[1:]:
         raise BagDataError(f"{name}: expected one entry per {what} ({length}), got shape {array.shape}.")
     return array
 

@@ -305,9 +305,7 @@ class MIPLGP(LearnedKernel, BagEstimator):
         if self.learn and self.disambiguation != "uniform":
             engine.learn(self.n_rounds, self.n_steps)
         trace = self._rounds(engine)
-        jitter = (
-            DEFAULT_JITTER[dtype] if self.jitter is None else check.check_positive("jitter", self.jitter, zero=True)
-        )
+        jitter = DEFAULT_JITTER[dtype] if self.jitter is None else float(self.jitter)
         self._finish(*engine.finish(shift, scale, jitter), trace, None)
 
     def _rounds(self, engine: SparseRounds | ExactRounds) -> Trace:

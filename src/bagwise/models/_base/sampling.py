@@ -1,5 +1,6 @@
 """What estimators that can run chains share: fitting by Gibbs sampling, diagnostics, Monte Carlo errors."""
 
+import os
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -9,6 +10,7 @@ import pandas as pd
 import torch
 
 from bagwise import _validation as check
+from bagwise._files import check_writable, is_stream
 from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
@@ -86,12 +88,8 @@ class SampledClassifier(BagClassifier):
     def _check_sampler(self) -> Length:
         for name in ("scale_step", "warm_start"):
             check.check_flag(name, getattr(self, name))
-        if (
-            self.checkpoint is not None
-            and not isinstance(self.checkpoint, str)
-            and not hasattr(self.checkpoint, "__fspath__")
-        ):
-            raise BagDataError(f"checkpoint={self.checkpoint!r}: expected the name of a file, or None.")
+        if self.checkpoint is not None:
+            _check_checkpoint(self.checkpoint)
         return Length(
             check.check_count("n_burn_in", self.n_burn_in, least=0),
             check.check_count("n_samples", self.n_samples),
@@ -160,6 +158,13 @@ class SampledClassifier(BagClassifier):
                 )
             return self._record
         return fresh if self.checkpoint is None else read_checkpoint(self.checkpoint, fresh)
+
+
+def _check_checkpoint(path: Any) -> None:
+    """A file that can be written, and read again."""
+    if not isinstance(path, str | os.PathLike) or is_stream(path):
+        raise BagDataError(f"checkpoint={path!r}: expected the name of a file, or None.")
+    check_writable(path)
 
 
 def _monitor(features: Features, bags: Bags, own: tuple[str, ...], seed: int) -> Monitor:
