@@ -380,7 +380,7 @@ def rewrite(path, change):
         description, names = json.loads(file.metadata()["bagwise"]), file.keys()
         tensors = {name: file.get_tensor(name) for name in names}
     change(description, tensors)
-    safetensors.torch.save_file(tensors, path, metadata={"bagwise": json.dumps(description)})
+    persistence.write_model(path, description, tensors)  # with a checksum that fits
 
 
 def put(value, *keys):
@@ -412,8 +412,9 @@ def swap(name, turn):
 
 DEEP = {"kernel": "RBFKernel", "arguments": {}, "constraints": {}}
 TAMPERED = {
-    "newer schema": (put(2, "schema"), "schema 2; this version reads up to schema 1. Update bagwise"),
+    "newer schema": (put(3, "schema"), "schema 3; this version reads up to schema 2. Update bagwise"),
     "schema is text": (put("1", "schema"), "damaged"),
+    "schema is true": (put(True, "schema"), "damaged"),
     "schema is zero": (put(0, "schema"), "damaged"),
     "unknown model": (put("oracle", "model"), "holds a model 'oracle'; known are"),
     "model is a list": (put([], "model"), "holds a model"),
@@ -428,7 +429,7 @@ TAMPERED = {
     "enormous kernel": (put(10**15, "features", "kernel", "arguments", "ard_num_dims"), "does not hold the parameters"),
     "strange constraint": (
         put({"kind": "Evil"}, "features", "kernel", "constraints", "raw_lengthscale_constraint"),
-        "damaged",
+        "raw_lengthscale_constraint by {'kind': 'Evil'}, which is no constraint",
     ),
     "columns elsewhere": (
         put([5], "features", "kernel", "arguments", "active_dims"),

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -181,7 +182,7 @@ def make_features(
     made = kernels.make_kernel(kernel, bags.n_features, lengthscale, dtype, names).to(device)
     bias = check.check_positive("bias", bias, zero=True)
     jitter = DEFAULT_JITTER[dtype] if jitter is None else check.check_below("jitter", jitter, 1.0)
-    moments = row_moments(bags, standardize, device)
+    moments = row_moments(bags, standardize, device, dtype)
     rows, origin = _inducing_rows(bags, n_inducing, inducing, moments, random)
     if not whitened:
         return Features(made, rows.to(dtype), None, *moments, bias=bias, jitter=jitter, origin=origin)
@@ -209,20 +210,27 @@ def traced_design(
     return Design(phi, kappa, segments)
 
 
-def row_moments(bags: Bags, standardize: bool, device: torch.device) -> tuple[Tensor, Tensor]:
+def row_moments(bags: Bags, standardize: bool, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Shift and scale of the rows: those that standardise every column, or 0 and 1."""
-    return _moments(bags, device) if check.check_flag("standardize", standardize) else _no_moments(bags, device)
+    standard = check.check_flag("standardize", standardize)
+    return _moments(bags, device, dtype) if standard else _no_moments(bags, device)
 
 
-def _moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
+def _moments(bags: Bags, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Shift and scale that standardise every column."""
     with np.errstate(over="ignore", invalid="ignore"):
         shift, scale = column_moments(bags.X)
-    wrong = np.flatnonzero(~np.isfinite(shift) | ~np.isfinite(scale))
+        far = ~(np.abs(shift) / scale < farthest(dtype))
+    wrong = np.flatnonzero(far | ~np.isfinite(shift) | ~np.isfinite(scale))
     if len(wrong):
         name = check.column_name(int(wrong[0]), bags.feature_names)
         raise BagDataError(f"{name} holds numbers too large to standardise; divide it by a constant.")
     return torch.tensor(shift, device=device), torch.tensor(scale, device=device)
+
+
+def farthest(dtype: torch.dtype) -> float:
+    """How far from 0 a standardised number may lie: its square must be a number still."""
+    return math.sqrt(torch.finfo(dtype).max)
 
 
 def _no_moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -296,7 +296,7 @@ class MIPLGP(LearnedKernel, BagEstimator):
         lengthscale = self.lengthscale if start is self.kernel else None
         kernel = kernels.make_kernel(start, bags.n_features, lengthscale, dtype).to(device)
         bias = check.check_positive("bias", self.bias, zero=True)
-        shift, scale = row_moments(bags, self.standardize, device)
+        shift, scale = row_moments(bags, self.standardize, device, dtype)
         x = standardised_rows(speaking.X, shift, scale).to(dtype)
         chunk = evidence.chunk(slice(0, len(speaking)), dtype, device)
         segments = Segments(torch.from_numpy(speaking.offsets.copy()).to(device))

@@ -81,6 +81,10 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------ fitting
 
+    def _check_settings(self) -> None:
+        """Refuse settings that this model cannot have; called by ``fit`` and for a model from a file."""
+        raise NotImplementedError
+
     def _remember(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
         self.label_names_ = names
         self.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
