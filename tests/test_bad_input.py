@@ -553,7 +553,7 @@ def test_a_file_that_holds_no_bags(tmp_path, content):
 def test_arrays_without_bags_and_objects(tmp_path, bags):
     np.save(tmp_path / "array.npy", np.zeros(3))
     np.savez(tmp_path / "other.npz", X=np.zeros((2, 2)))
-    np.savez(tmp_path / "objects.npz", X=np.array([{}], dtype=object))
+    np.savez(tmp_path / "objects.npz", format="bagwise-bags-1", X=np.array([{}], dtype=object))
     bags.save(tmp_path / "cut.npz")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-300])
     for name in ("array.npy", "objects.npz", "cut.npz"):

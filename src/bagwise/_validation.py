@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from bagwise.exceptions import BagDataError
 
+MOST_COLUMNS = 2**24  # of a sparse matrix: 128 MB for one number each
 Matrix = Any  # a 2-D float array or a scipy.sparse CSR matrix
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
@@ -80,6 +81,11 @@ def _sparse_values(X: Any) -> Matrix:
         raise BagDataError("Complex data not supported: the features must be real numbers.")
     if X.ndim != 2:
         raise BagDataError(f"Expected 2D array of features, got a sparse {X.ndim}D array of shape {X.shape} instead.")
+    if X.shape[1] > MOST_COLUMNS:
+        raise BagDataError(
+            f"the sparse table has {X.shape[1]:,} columns; there may be {MOST_COLUMNS:,}, because several numbers are "
+            "kept for each of them. Select columns, or hash them into fewer."
+        )
     matrix = X.tocsr().astype(_float_type(X.dtype), copy=False)
     if not matrix.has_canonical_format:  # the same entry stored in pieces: sums over the stored values would go wrong
         matrix = matrix.copy()

@@ -9,6 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from bagwise import _validation as check
+from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
 from bagwise.exceptions import BagDataError
 
@@ -17,6 +18,7 @@ Ints = NDArray[np.int64]
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
+_STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known")
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
 _HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
 
@@ -266,11 +268,12 @@ class Bags:
     @classmethod
     def load(cls, path: PathLike) -> Self:
         """Read what ``save`` wrote. Never unpickles."""
-        stored = _read_archive(path)
-        if str(stored.get("format")) != _FORMAT:
-            raise BagDataError(
-                f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives."
-            )
+        with opened_archive(path, "not a readable file of bags") as archive:
+            if str(archive.get("format")) != _FORMAT:
+                raise BagDataError(
+                    f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives."
+                )
+            stored = {name: archive[name] for name in _STORED if name in archive}
         bags = object.__new__(cls)
         try:
             bags._set(**_parts(stored))
@@ -350,16 +353,6 @@ def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: b
 
 
 # ---------------------------------------------------------------- reading what save wrote
-
-
-def _read_archive(path: PathLike) -> dict[str, NDArray[Any]]:
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise BagDataError(f"{path}: not a readable file of bags ({error}).") from error
 
 
 def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:

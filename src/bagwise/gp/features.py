@@ -27,6 +27,7 @@ from bagwise.numerics.segments import Segments
 SELECTIONS = ("kmeans++", "random")
 _CHUNK_ROWS = {"cpu": 8192, "cuda": 131072}
 _CHUNK_ENTRIES = {"cpu": 2**24, "cuda": 2**28}  # of dense rows at a time, where there are very many columns
+_LARGEST_POOL = 2**27  # entries of sparse rows made dense to choose inducing inputs from: 1 GB
 _KMEANS_ROWS = 10_000
 _KMEANS_ITERATIONS = 50
 _TENSORS = ("inducing", "lower", "shift", "scale")
@@ -294,6 +295,7 @@ def _inducing_rows(
     wanted = bags.n_instances if n_inducing is None else check.check_count("n_inducing", n_inducing)
     looked_at = min(bags.n_instances, _sample_size(wanted, bags.n_features))
     rows = np.sort(random.choice(bags.n_instances, looked_at, replace=False))
+    _check_dense(bags.X, looked_at)
     pool = _distinct(standardised_rows(bags.X[rows], *moments).cpu().numpy())
     if len(pool) <= wanted:
         sample = f" of a sample of {looked_at}" if looked_at < bags.n_instances else ""
@@ -301,6 +303,16 @@ def _inducing_rows(
     else:
         chosen, origin = _select(pool, wanted, inducing, random), inducing
     return torch.tensor(chosen, device=moments[0].device), origin
+
+
+def _check_dense(X: Any, n_rows: int) -> None:
+    """Refuse rows that fit the memory only as long as they are sparse."""
+    if scipy.sparse.issparse(X) and n_rows * X.shape[1] > _LARGEST_POOL:
+        raise BagDataError(
+            f"the inducing inputs are chosen among {n_rows} rows of {X.shape[1]:,} columns, which need "
+            f"{8 * n_rows * X.shape[1] / 1e9:,.1f} GB once they are no longer sparse. Use a smaller n_inducing, or "
+            "fewer columns, e.g. PerInstance(TruncatedSVD(100)) in a pipeline."
+        )
 
 
 def _given_rows(inducing: Any, n_features: int) -> Any:

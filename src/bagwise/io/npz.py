@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
 from bagwise._validation import known_labels, shorten
 from bagwise.bags import Bags
@@ -26,6 +27,7 @@ from bagwise.exceptions import BagDataError
 
 Arrays = Mapping[str, NDArray[Any]]
 _SPARSE = ("data", "indices", "indptr", "shape")
+_COMPLAINT = "cannot be read as an .npz archive of plain arrays"
 
 
 def read_npz(path: PathLike, *, label: str | None = None) -> tuple[Bags, NDArray[Any] | None, NDArray[Any] | None]:
@@ -56,7 +58,13 @@ def read_archive(
     names the array of instance labels that are evidence: they go into ``bags.known``. What is named but not there is
     an error, unless it ``may_be_absent``.
     """
-    arrays = _read_arrays(path)
+    with opened_archive(path, _COMPLAINT) as arrays:
+        return _read_archive(path, arrays, labels, known, may_be_absent)
+
+
+def _read_archive(
+    path: PathLike, arrays: Arrays, labels: Sequence[str], known: str | None, may_be_absent: bool
+) -> Archive:
     groups, order = _groups(arrays, path)
     bags = _bags(arrays, groups, path)
     if known is not None and (known in arrays or not may_be_absent):
@@ -73,7 +81,11 @@ def read_labelled_rows(path: PathLike) -> tuple[Any, NDArray[Any], list[str] | N
 
     The class is ``instance_y``, and ``y`` where there is none: one number (-1 unknown) or text per row.
     """
-    arrays = _read_arrays(path)
+    with opened_archive(path, _COMPLAINT) as arrays:
+        return _read_labelled_rows(path, arrays)
+
+
+def _read_labelled_rows(path: PathLike, arrays: Arrays) -> tuple[Any, NDArray[Any], list[str] | None]:
     X = _features(arrays, path)
     name = "instance_y" if "instance_y" in arrays else "y"
     classes = _with_length(_need(arrays, name, path), X.shape[0], f"{path}: {name!r}", "instance")
@@ -114,17 +126,6 @@ def _label_names(arrays: Arrays, y: NDArray[Any]) -> list[str]:
 def unnamed_columns(count: int) -> list[str]:
     """What the columns of a table are called where nothing names them."""
     return [f"y_{number}" for number in range(count)]
-
-
-def _read_arrays(path: PathLike) -> Arrays:
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
-    except Exception as error:  # zipfile, zlib and NumPy each have their own
-        reason = str(error).rstrip(".") or type(error).__name__
-        raise BagDataError(f"{path}: cannot be read as an .npz archive of plain arrays ({reason}).") from error
 
 
 def _need(arrays: Arrays, name: str, path: PathLike) -> NDArray[Any]:

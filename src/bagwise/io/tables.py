@@ -11,10 +11,12 @@ from typing import IO, Any
 import pandas as pd
 import pyarrow
 import pyarrow.ipc
+import pyarrow.parquet
 
 from bagwise._files import PathLike, is_stream, write_whole
 from bagwise._validation import shorten
 from bagwise.exceptions import BagDataError
+from bagwise.io.table_sizes import check_arrow, check_csv_width, check_parquet, open_csv, text_columns
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
@@ -105,11 +107,12 @@ def _read_or_explain(path: PathLike, read: Callable[[], pd.DataFrame]) -> pd.Dat
 
 
 def _read_csv(path: Path, bag: str | None) -> pd.DataFrame:
+    check_csv_width(path)
     _check_header(path)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), open_csv(path) as stream:
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         frame = pd.read_csv(
-            path,
+            stream,
             converters=None if bag is None else {bag: lambda key: f"={key}"},
             index_col=False,
             low_memory=False,
@@ -121,7 +124,8 @@ def _read_csv(path: Path, bag: str | None) -> pd.DataFrame:
 
 def _check_header(path: Path) -> None:
     """Refuse what pandas would quietly rename or read as one wide column."""
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    with open_csv(path) as stream:
+        header = pd.read_csv(stream, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
     if header.duplicated().any():
         raise BagDataError(f"{path}: column {shorten(header[header.duplicated()])} occurs twice; rename one of them.")
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
@@ -129,7 +133,11 @@ def _check_header(path: Path) -> None:
 
 
 def _read_parquet(path: Path, bag: str | None) -> pd.DataFrame:
-    return _without_index(pd.read_parquet(path))
+    texts = text_columns(pyarrow.parquet.ParquetDataset(path).schema)
+    dataset = pyarrow.parquet.ParquetDataset(path, read_dictionary=texts)
+    check_parquet(dataset, path)
+    frame = _without_index(dataset.read(use_pandas_metadata=True).to_pandas())
+    return frame.astype({name: object for name in texts if name in frame.columns})
 
 
 def _read_arrow(path: Path, bag: str | None) -> pd.DataFrame:
@@ -137,6 +145,11 @@ def _read_arrow(path: Path, bag: str | None) -> pd.DataFrame:
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
         opened = pyarrow.ipc.open_file(source) if is_file else pyarrow.ipc.open_stream(source)
+        n_columns = len(opened.schema)
+        source.seek(8 if is_file else 0)  # a file is a stream between two words
+        check_arrow(source, n_columns, path)
+        source.seek(0)
+        opened = opened if is_file else pyarrow.ipc.open_stream(source)
         return _without_index(opened.read_all().to_pandas())
 
 
