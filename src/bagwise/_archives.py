@@ -94,7 +94,8 @@ class Arrays(Mapping[str, NDArray[Any]]):
     def _content(self, name: str) -> NDArray[Any]:
         with self._archive.open(f"{name}.npy") as member:
             array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-        return _valid_text(array) if array.dtype.kind == "U" else array
+        native = array.astype(array.dtype.newbyteorder("="), copy=False)
+        return _valid_text(native) if native.dtype.kind == "U" else native
 
     def _header(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Shape and type of an array, read without any memory for its numbers."""
@@ -123,7 +124,7 @@ def _bytes_in_memory(kind: np.dtype[Any]) -> int:
 def _valid_text(array: NDArray[Any]) -> NDArray[Any]:
     """The text, if it is some: a number that stands for no letter would go on to spoil whatever it is written to."""
     if array.dtype.itemsize:
-        codes = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        codes = np.ascontiguousarray(array).view(np.uint32)
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
             raise ValueError("it holds text with letters that there are not")
     return array

@@ -93,6 +93,22 @@ def _sparse_values(X: Any) -> Matrix:
     return matrix
 
 
+def stored_matrix(data: Any, indices: Any, indptr: Any, shape: Any) -> Matrix:
+    """A CSR matrix from its parts in a file, of which nothing is taken for granted: scipy's own loops are in C."""
+    whole = all(part.ndim == 1 and part.dtype.kind in "iu" for part in (indices, indptr, shape))
+    if not whole or data.ndim != 1 or data.dtype.kind not in "biuf" or len(shape) != 2:
+        raise BagDataError("indices, indptr and shape must hold whole numbers, and data numbers, in one dimension")
+    n_rows, n_columns = (int(size) for size in shape)
+    if n_rows < 0 or len(indptr) != n_rows + 1 or not 0 <= n_columns < 2**63 or len(data) != len(indices):
+        raise BagDataError(f"the parts do not fit together, nor a shape of ({n_rows}, {n_columns})")
+    starts, places = indptr.astype(np.int64), indices.astype(np.int64)
+    if starts[0] != 0 or starts[-1] != len(data) or (np.diff(starts) < 0).any():
+        raise BagDataError("indptr does not cut the entries into rows")
+    if len(places) and not (places.min() >= 0 and places.max() < n_columns):
+        raise BagDataError(f"indices point outside of {n_columns} columns")
+    return scipy.sparse.csr_matrix((data, places, starts), shape=(n_rows, n_columns))
+
+
 def _dense_values(X: Any) -> Floats:
     try:
         array = np.asarray(X)

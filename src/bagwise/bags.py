@@ -369,7 +369,4 @@ def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
 def _stored_matrix(stored: dict[str, NDArray[Any]]) -> Any:
     if "X" in stored:
         return stored["X"]
-    n_rows, n_columns = stored["shape"].tolist()
-    matrix = scipy.sparse.csr_matrix((stored["data"], stored["indices"], stored["indptr"]), shape=(n_rows, n_columns))
-    matrix.check_format(full_check=True)
-    return matrix
+    return check.stored_matrix(*(stored[name] for name in ("data", "indices", "indptr", "shape")))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
-from bagwise._validation import known_labels, shorten
+from bagwise._validation import known_labels, shorten, stored_matrix
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 
@@ -147,7 +147,7 @@ def _groups(arrays: Arrays, path: PathLike) -> tuple[NDArray[Any], NDArray[np.in
     if not np.array_equal(numbers, np.arange(len(numbers))):
         gap = int(np.flatnonzero(numbers != np.arange(len(numbers)))[0])
         raise BagDataError(f"{path}: bags must be numbered 0 to B-1 without a gap, but there is no bag {gap} in 'bag'.")
-    return keys, numbers[np.argsort(first)].astype(np.int64)
+    return keys.astype(np.int64), numbers[np.argsort(first)].astype(np.int64)
 
 
 def _bags(arrays: Arrays, groups: NDArray[Any], path: PathLike) -> Bags:
@@ -161,7 +161,9 @@ def _bags(arrays: Arrays, groups: NDArray[Any], path: PathLike) -> Bags:
 
 def _feature_names(arrays: Arrays, X: Any) -> list[str] | None:
     names = arrays.get("columns")
-    return [str(name) for name in names] if names is not None and names.shape == X.shape[1:] else None
+    if names is None or names.ndim != 1 or names.shape != X.shape[1:]:
+        return None
+    return [str(name) for name in names]
 
 
 def _named(groups: NDArray[Any], names: NDArray[Any] | None, path: PathLike) -> NDArray[Any]:
@@ -178,13 +180,10 @@ def _named(groups: NDArray[Any], names: NDArray[Any] | None, path: PathLike) -> 
 def _features(arrays: Arrays, path: PathLike) -> Any:
     if "X" in arrays or not all(name in arrays for name in _SPARSE):
         return _need(arrays, "X", path)
-    data, indices, indptr, shape = (arrays[name] for name in _SPARSE)
     try:
-        matrix = scipy.sparse.csr_matrix((data, indices, indptr), shape=tuple(int(size) for size in shape))
-        matrix.check_format(full_check=True)
-    except (ValueError, TypeError) as error:
+        return stored_matrix(*(arrays[name] for name in _SPARSE))
+    except BagDataError as error:
         raise BagDataError(f"{path}: {', '.join(_SPARSE)} do not form a sparse matrix ({error}).") from error
-    return matrix
 
 
 def _usual_labels(arrays: Arrays) -> tuple[str, ...]:

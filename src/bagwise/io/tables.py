@@ -3,7 +3,6 @@
 import csv
 import re
 import warnings
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -14,7 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from bagwise._files import PathLike, is_stream, write_whole
-from bagwise._validation import shorten
+from bagwise._validation import shorten, visible
 from bagwise.exceptions import BagDataError
 from bagwise.io.table_sizes import check_arrow, check_csv_width, check_parquet, open_csv, text_columns
 
@@ -33,6 +32,7 @@ def read_table(path: PathLike, bag: str | None = None) -> pd.DataFrame:
         ".feather": _read_arrow,
     }[table_suffix(path)]
     frame = _read_or_explain(path, lambda: read(Path(path), bag))
+    _check_once(frame.columns, path)
     if bag is not None:
         frame[bag] = _bag_keys(frame, bag, path)
     return frame
@@ -98,8 +98,8 @@ def _read_or_explain(path: PathLike, read: Callable[[], pd.DataFrame]) -> pd.Dat
         return read()
     except (BagDataError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
-    except (ValueError, OSError, EOFError, zlib.error, pyarrow.ArrowException, pd.errors.ParserWarning) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except Exception as error:  # pandas, pyarrow, gzip and struct each have their own
+        reason = visible(str(error).strip().splitlines()[0])[:200] if str(error).strip() else type(error).__name__
         raise BagDataError(
             f"{path}: cannot be read as a {table_suffix(path)} table ({reason.rstrip('.')}); "
             "is it complete, and is it what its name says?"
@@ -126,10 +126,14 @@ def _check_header(path: Path) -> None:
     """Refuse what pandas would quietly rename or read as one wide column."""
     with open_csv(path) as stream:
         header = pd.read_csv(stream, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
-    if header.duplicated().any():
-        raise BagDataError(f"{path}: column {shorten(header[header.duplicated()])} occurs twice; rename one of them.")
+    _check_once(pd.Index(header), path)
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
         raise BagDataError(f"{path}: the header has no commas ({header[0]!r}); write it with commas between columns.")
+
+
+def _check_once(names: "pd.Index[Any]", path: PathLike) -> None:
+    if names.has_duplicates:
+        raise BagDataError(f"{path}: column {shorten(names[names.duplicated()])} occurs twice; rename one of them.")
 
 
 def _read_parquet(path: Path, bag: str | None) -> pd.DataFrame:
@@ -149,8 +153,9 @@ def _read_arrow(path: Path, bag: str | None) -> pd.DataFrame:
         source.seek(8 if is_file else 0)  # a file is a stream between two words
         check_arrow(source, n_columns, path)
         source.seek(0)
-        opened = opened if is_file else pyarrow.ipc.open_stream(source)
-        return _without_index(opened.read_all().to_pandas())
+        table = (opened if is_file else pyarrow.ipc.open_stream(source)).read_all()
+        table.validate(full=True)  # pyarrow itself follows offsets wherever they point
+        return _without_index(table.to_pandas())
 
 
 def _without_index(frame: pd.DataFrame) -> pd.DataFrame:

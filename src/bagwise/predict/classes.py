@@ -27,6 +27,9 @@ def _averaged(mean: Tensor, deviation: Tensor, normals: Tensor) -> Tensor:
 
 
 def strongest_class(probability: Tensor, segments: Segments) -> Tensor:
-    """The bag's classes by (7.6), (b, q): the largest probability of any instance, as shares of one."""
-    largest = segments.max(probability)
+    """The bag's classes by (7.6), (b, q): the largest probability of any instance, as shares of one.
+
+    Where all of them are too small to be told from 0, each class is as probable as the next.
+    """
+    largest = segments.max(probability.clamp(min=torch.finfo(probability.dtype).tiny))
     return largest / largest.sum(1, keepdim=True)

@@ -1,7 +1,7 @@
 """The description of a model file, field by field: what each must hold before anything is built from it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from bagwise.exceptions import ModelFileError
@@ -24,7 +24,7 @@ def check_description(description: Mapping[str, Any], posteriors: Mapping[str, A
     fields = _FIELDS | {
         "posterior": Field(lambda value: _is_text(value) and value in posteriors, f"one of {_words(posteriors)}", True),
         **{f"traces.{name}": _TRACE for name in traces},
-        **{f"parameters.{name}": _SETTING for name in description.get("parameters") or ()},
+        **{f"parameters.{name}": _SETTING for name in _names_of(description.get("parameters"))},
     }
     for place, field in fields.items():
         value = _at(description, place)
@@ -43,6 +43,10 @@ def _at(description: Any, place: str) -> Any:
             return _ABSENT
         description = description[name]
     return description
+
+
+def _names_of(value: Any) -> Iterable[str]:
+    return value if isinstance(value, dict) else ()
 
 
 def _words(names: Mapping[str, Any]) -> str:
@@ -148,7 +152,9 @@ _FIELDS = {
     "traces": _MAPPING,
     "fitted": _MAPPING,
     "fitted.classes": Field(_are_classes, "two or more numbers, or names"),
-    "fitted.label_names": _NAMES,
+    "fitted.label_names": Field(
+        _or_nothing(lambda value: _are_texts(value) and len(value) >= 2), "two or more names, or null"
+    ),
     "fitted.feature_names": _NAMES,
     "fitted.n_features": Field(_is_whole, "a whole number"),
     "fitted.columns": Field(_are_columns, "names of columns"),
