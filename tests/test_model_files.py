@@ -268,6 +268,7 @@ def test_wrong_value_in_any_field_is_refused_or_harmless(tmp_path, name):
 @pytest.mark.parametrize(
     ("place", "value"),
     [
+        (("parameters",), 5),
         (("features", "bias"), "big"),
         (("features", "origin"), 5),
         (("fitted", "seed"), 1.5),
@@ -284,6 +285,7 @@ def test_wrong_value_in_any_field_is_refused_or_harmless(tmp_path, name):
         (("link",), ["probit"]),
         (("chains",), {"names": [1], "labels": None}),
         (("fitted", "label_names"), ["\ud800"]),
+        (("fitted", "label_names"), []),
     ],
 )
 def test_wrong_type_is_refused_by_the_name_of_its_field(tmp_path, place, value):

@@ -232,3 +232,70 @@ def test_the_command_line_tells_the_limit(tmp_path):
     )
     assert done.returncode == 2
     assert f"set a higher limit, e.g. {LIMIT_VARIABLE}=1" in done.stderr
+
+
+# ---------------------------------------------------------------- contents that a reader in C would follow anywhere
+
+
+SOUND = {"data": np.ones(2), "indices": np.array([0, 1]), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 2])}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"indptr": np.array([0.0, 1.0, np.inf])},
+        {"indptr": np.array([0, 2, 1])},
+        {"indptr": np.array([0, 1, 2**62])},
+        {"indptr": np.array([1, 1, 2])},
+        {"indptr": np.array([], dtype=int), "shape": np.array([-1, 2])},
+        {"indices": np.array([0, 2])},
+        {"indices": np.array([0, -1])},
+        {"indices": np.array([[0, 1]])},
+        {"data": np.ones(3)},
+        {"data": np.array([1j, 1])},
+        {"shape": np.array([2])},
+        {"shape": np.array([2, 2**63], dtype=np.uint64)},
+        {"shape": np.array([2.0, 2.0])},
+    ],
+    ids=lambda change: str(next(iter(change.items()))),
+)
+def test_parts_of_a_sparse_matrix_that_do_not_fit_are_refused(tmp_path, change):
+    np.savez(tmp_path / "x.npz", bag=[0, 1], **SOUND | change)
+    with pytest.raises(BagDataError, match="do not form a sparse matrix"):
+        read_npz(tmp_path / "x.npz")
+    Bags(scipy.sparse.csr_matrix(np.eye(2)), ["a", "b"]).save(tmp_path / "b.npz")
+    with np.load(tmp_path / "b.npz") as archive:
+        stored = {name: archive[name] for name in archive.files}
+    np.savez(tmp_path / "b.npz", **stored | change)
+    with pytest.raises(BagDataError, match="the file of bags is damaged"):
+        Bags.load(tmp_path / "b.npz")
+
+
+def test_arrow_text_that_points_outside_of_its_file_is_refused(tmp_path):
+    table = pyarrow.table({"bag": ["x" * 777, "y" * 100], "x": [1.0, 2.0]})
+    with pyarrow.ipc.new_file(tmp_path / "x.arrow", table.schema) as writer:
+        writer.write_table(table)
+    ends, beyond = (np.array([777, end], dtype=np.int32).tobytes() for end in (877, 10**6))
+    whole = (tmp_path / "x.arrow").read_bytes()
+    assert whole.count(ends) == 1
+    (tmp_path / "x.arrow").write_bytes(whole.replace(ends, beyond))
+    with pytest.raises(BagDataError, match=r"x.arrow: cannot be read as a .arrow table"):
+        read_table(tmp_path / "x.arrow", "bag")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_column_that_a_typed_table_has_twice_is_refused(tmp_path, suffix):
+    table = pyarrow.table([["a"], ["b"], [1.0]], names=["bag", "bag", "x"])
+    write = pyarrow.parquet.write_table if suffix == ".parquet" else pyarrow.feather.write_feather
+    write(table, tmp_path / f"x{suffix}")
+    with pytest.raises(BagDataError, match="column 'bag' occurs twice"):
+        read_table(tmp_path / f"x{suffix}", "bag")
+
+
+def test_archives_of_other_machines_and_types_are_read(tmp_path):
+    """Big-endian numbers and text, unsigned keys, names of features that are no list."""
+    arrays = {"X": np.ones((2, 1), dtype=">f4"), "bag": np.array([1, 0], dtype=np.uint64), "columns": np.array("x")}
+    np.savez(tmp_path / "x.npz", **arrays, bag_name=np.array(["p", "q"], dtype=">U1"), y=np.array([0, 1], dtype=">i4"))
+    bags, y, _ = read_npz(tmp_path / "x.npz")
+    assert (bags.ids, bags.feature_names) == (("q", "p"), None)
+    np.testing.assert_array_equal(y, [1, 0])

@@ -137,7 +137,9 @@ def _check_once(names: "pd.Index[Any]", path: PathLike) -> None:
 
 
 def _read_parquet(path: Path, bag: str | None) -> pd.DataFrame:
-    texts = text_columns(pyarrow.parquet.ParquetDataset(path).schema)
+    schema = pyarrow.parquet.ParquetDataset(path).schema
+    _check_once(pd.Index(schema.names), path)
+    texts = text_columns(schema)
     dataset = pyarrow.parquet.ParquetDataset(path, read_dictionary=texts)
     check_parquet(dataset, path)
     frame = _without_index(dataset.read(use_pandas_metadata=True).to_pandas())
