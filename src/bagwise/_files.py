@@ -88,12 +88,12 @@ def _check_place(path: PathLike) -> None:
     mode, target = _mode_of(path), Path(os.path.realpath(path))
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"{path}: is a folder; give the name of a file.")
+    if is_stream(path):  # a standard stream may well be a socket
+        return
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
         raise OSError(
             f"{path}: is a {'socket' if stat.S_ISSOCK(mode) else 'disk'}, not a file; give the name of a file."
         )
-    if is_stream(path):
-        return
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path}: cannot be written, there is no folder {target.parent}; create it first.")
 
