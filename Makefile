@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint bench statistical clean
+.PHONY: demo test lint bench statistical fuzz clean
 
 demo: $(READY)
 	$(BIN)/bagwise demo --output demo
@@ -24,10 +24,13 @@ bench: $(READY)
 statistical: $(READY)
 	$(BIN)/pytest -m statistical
 
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,arviz]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo build fuzz_failures .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -115,6 +115,9 @@ def test_wrong_feature_names_at_prediction(bags, y, names, message):
         ([1.0, np.nan, 2.0, 1.0, 2.0], "the key of row 1 is missing"),
         (pd.Series(["a", "b", "c", "d", pd.NA]), "the key of row 4 is missing"),
         ([1, "1", 2, 3, 4], "two different bags would both be called '1'"),
+        ([[1], [2], [3], [4], [5]], r"groups: found \[1\], a list; expected numbers or text"),
+        (["a", "b", {}, "a", "b"], r"groups: found \{\}, a dict; expected numbers or text"),
+        (["a", "b", "\udcff", "a", "b"], r"the id of a bag is '\\udcff', which is not text"),
     ],
 )
 def test_bad_group_keys(groups, message):
@@ -150,6 +153,33 @@ def test_a_column_that_is_not_numeric_is_named(column):
 def test_tables_that_are_no_tables_of_numbers(X, kind, message):
     with pytest.raises(kind, match=message):
         Bags(X, ["a"])
+
+
+def test_names_that_no_file_can_hold_are_refused():
+    with pytest.raises(BagDataError, match=r"the name of a feature is 'a\\ud800', which is not text"):
+        Bags(np.zeros((1, 1)), ["a"], feature_names=["a\ud800"])
+
+
+def test_labels_and_names_that_cannot_be_told_apart_are_named(bags, y):
+    frame = pd.DataFrame({"bag": ["a", "b"], "x": [1.0, 2.0], "label": [[1], [2]]})
+    with pytest.raises(BagDataError, match=r"column 'label': found \[1\], a list"):
+        Bags.from_frame(frame, "bag", label="label")
+    with pytest.raises(BagDataError, match=r"the ids of the bags: found \[0\], a list"):
+        Bags.from_list([np.zeros((1, 1))], ids=[[0]])
+    with pytest.raises(BagDataError, match=r"the candidates of bag 'slide 0': found \['b'\], a list"):
+        bagwise.MIPLGP().fit(bags, [["a", ["b"]]] + [["a"]] * 11)
+    with pytest.raises(BagDataError, match=r"y: found \{\}, a dict"):
+        model().fit(bags, y).score(bags, [{}] * 12)
+    with pytest.raises(BagDataError, match=r"entry 0: found \['a'\], a list"):
+        bagwise.guessed_fractions([[["a"]]], "a")
+    with pytest.raises(BagDataError, match=r"Evidence.concat: found 1; expected pieces that bagwise.label"):
+        bagwise.Evidence.concat([1])
+
+
+@pytest.mark.parametrize("estimator", [MILGPProbit, bagwise.BagGP, bagwise.GPMIL, bagwise.VGPMIL, bagwise.MIPLGP])
+def test_complex_labels_are_refused(bags, y, estimator):
+    with pytest.raises(BagDataError, match="y: Complex data not supported"):
+        estimator().fit(bags, y * 1j)
 
 
 def test_one_name_per_column():
@@ -303,6 +333,11 @@ def test_an_unfitted_estimator_cannot_be_scored_or_saved(bags, y, tmp_path):
         {"inducing": np.zeros((4, 5))},
         {"standardize": "yes"},
         {"jitter": -1e-6},
+        {"jitter": 1.0},
+        {"jitter": np.nan},
+        {"verbose": "abc"},
+        {"verbose": -1},
+        {"verbose": None},
         {"dtype": "float16"},
         {"dtype": torch.float64},
         {"device": "abacus"},
@@ -347,7 +382,7 @@ def rewrite(path, change):
         description, names = json.loads(file.metadata()["bagwise"]), file.keys()
         tensors = {name: file.get_tensor(name) for name in names}
     change(description, tensors)
-    safetensors.torch.save_file(tensors, path, metadata={"bagwise": json.dumps(description)})
+    persistence.write_model(path, description, tensors)  # with a checksum that fits
 
 
 def put(value, *keys):
@@ -379,8 +414,9 @@ def swap(name, turn):
 
 DEEP = {"kernel": "RBFKernel", "arguments": {}, "constraints": {}}
 TAMPERED = {
-    "newer schema": (put(2, "schema"), "schema 2; this version reads up to schema 1. Update bagwise"),
+    "newer schema": (put(3, "schema"), "schema 3; this version reads up to schema 2. Update bagwise"),
     "schema is text": (put("1", "schema"), "damaged"),
+    "schema is true": (put(True, "schema"), "damaged"),
     "schema is zero": (put(0, "schema"), "damaged"),
     "unknown model": (put("oracle", "model"), "holds a model 'oracle'; known are"),
     "model is a list": (put([], "model"), "holds a model"),
@@ -395,7 +431,7 @@ TAMPERED = {
     "enormous kernel": (put(10**15, "features", "kernel", "arguments", "ard_num_dims"), "does not hold the parameters"),
     "strange constraint": (
         put({"kind": "Evil"}, "features", "kernel", "constraints", "raw_lengthscale_constraint"),
-        "damaged",
+        "raw_lengthscale_constraint by {'kind': 'Evil'}, which is no constraint",
     ),
     "columns elsewhere": (
         put([5], "features", "kernel", "arguments", "active_dims"),
@@ -519,7 +555,7 @@ def test_a_file_that_holds_no_bags(tmp_path, content):
 def test_arrays_without_bags_and_objects(tmp_path, bags):
     np.save(tmp_path / "array.npy", np.zeros(3))
     np.savez(tmp_path / "other.npz", X=np.zeros((2, 2)))
-    np.savez(tmp_path / "objects.npz", X=np.array([{}], dtype=object))
+    np.savez(tmp_path / "objects.npz", format="bagwise-bags-1", X=np.array([{}], dtype=object))
     bags.save(tmp_path / "cut.npz")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-300])
     for name in ("array.npy", "objects.npz", "cut.npz"):

@@ -145,7 +145,7 @@ def test_the_file_is_plain_safetensors_with_a_description(tmp_path, bags):
     with safetensors.safe_open(str(tmp_path / "model"), framework="np") as file:
         description = json.loads(file.metadata()["bagwise"])
         assert set(file.keys()) >= {"features.inducing", "posterior.mean", "posterior.factors"}
-    assert (description["schema"], description["model"]) == (1, "mil-gp-probit")
+    assert (description["schema"], description["model"]) == (2, "mil-gp-probit")
     assert description["version"] == bagwise.__version__
 
 
@@ -191,29 +191,22 @@ def test_a_saved_file_has_the_users_ordinary_permissions(tmp_path, bags):
 # ---------------------------------------------------------------- damage
 
 
-def test_damaged_bytes_are_refused_or_harmless(tmp_path, bags):
-    """Whatever is cut off or changed: a clear refusal, or a model that answers with probabilities."""
+def test_damaged_bytes_are_always_refused(tmp_path, bags):
+    """Whatever is cut off or changed."""
     path = tmp_path / "model"
     MILGPProbit(max_iter=1, n_inducing=4, random_state=0).fit(bags, label(bags)).save(path)
     whole, rng = path.read_bytes(), np.random.default_rng(0)
     start = 8 + int.from_bytes(whole[:8], "little")
-    refusals = []
     for trial in range(200):
         data = bytearray(whole)
         if trial % 4 == 0:
             data = data[: rng.integers(len(data))]
         else:
             for place in rng.integers(start if trial % 4 < 3 else len(data), size=rng.integers(1, 4)):
-                data[place] = rng.integers(256)
+                data[place] ^= rng.integers(1, 256)
         path.write_bytes(data)
-        try:
-            answer = bagwise.load(path).predict_proba(bags)
-        except ModelFileError as error:
-            refusals.append(str(error))
-        else:
-            assert answer.shape == (len(bags), 2)
-    assert len(refusals) > 100
-    assert all(str(path) in message for message in refusals)
+        with pytest.raises(ModelFileError, match=re.escape(str(path))):
+            bagwise.load(path)
 
 
 def test_nothing_is_ever_unpickled():

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from bagwise.exceptions import BagDataError
 
+MOST_COLUMNS = 2**24  # of a sparse matrix: 128 MB for one number each
 Matrix = Any  # a 2-D float array or a scipy.sparse CSR matrix
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
@@ -26,12 +27,17 @@ def shorten(names: Iterable[object], limit: int = 5) -> str:
     return f"{text}, … ({len(listed)} in all)" if len(listed) > limit else text
 
 
+def visible(text: object) -> str:
+    """Text that is safe to print: a character that steers a terminal, or that cannot be seen, as its escape."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text))
+
+
 # ---------------------------------------------------------------- feature matrices
 
 
 def feature_matrix(X: Any, feature_names: Sequence[str] | None = None) -> tuple[Matrix, tuple[str, ...] | None]:
     """Any two-dimensional table of numbers as a float array (or CSR matrix), with its column names if it has any."""
-    names = None if feature_names is None else tuple(str(name) for name in feature_names)
+    names = None if feature_names is None else tuple(feature_names)
     if hasattr(X, "detach"):  # a torch tensor
         X = X.detach().cpu().numpy()
     if not isinstance(X, pd.DataFrame) and hasattr(X, "to_pandas"):  # Arrow, polars
@@ -43,7 +49,7 @@ def feature_matrix(X: Any, feature_names: Sequence[str] | None = None) -> tuple[
     X = _sparse_values(X) if scipy.sparse.issparse(X) else _dense_values(X)
     if names is not None and len(names) != X.shape[1]:
         raise BagDataError(f"{len(names)} feature names were given for {X.shape[1]} columns; give one name per column.")
-    return X, names
+    return X, None if names is None else texts(names, "the name of a feature")
 
 
 def _frame_values(frame: pd.DataFrame) -> NDArray[Any]:
@@ -75,11 +81,32 @@ def _sparse_values(X: Any) -> Matrix:
         raise BagDataError("Complex data not supported: the features must be real numbers.")
     if X.ndim != 2:
         raise BagDataError(f"Expected 2D array of features, got a sparse {X.ndim}D array of shape {X.shape} instead.")
+    if X.shape[1] > MOST_COLUMNS:
+        raise BagDataError(
+            f"the sparse table has {X.shape[1]:,} columns; there may be {MOST_COLUMNS:,}, because several numbers are "
+            "kept for each of them. Select columns, or hash them into fewer."
+        )
     matrix = X.tocsr().astype(_float_type(X.dtype), copy=False)
     if not matrix.has_canonical_format:  # the same entry stored in pieces: sums over the stored values would go wrong
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return matrix
+
+
+def stored_matrix(data: Any, indices: Any, indptr: Any, shape: Any) -> Matrix:
+    """A CSR matrix from its parts in a file, of which nothing is taken for granted: scipy's own loops are in C."""
+    whole = all(part.ndim == 1 and part.dtype.kind in "iu" for part in (indices, indptr, shape))
+    if not whole or data.ndim != 1 or data.dtype.kind not in "biuf" or len(shape) != 2:
+        raise BagDataError("indices, indptr and shape must hold whole numbers, and data numbers, in one dimension")
+    n_rows, n_columns = (int(size) for size in shape)
+    if n_rows < 0 or len(indptr) != n_rows + 1 or not 0 <= n_columns < 2**63 or len(data) != len(indices):
+        raise BagDataError(f"the parts do not fit together, nor a shape of ({n_rows}, {n_columns})")
+    starts, places = indptr.astype(np.int64), indices.astype(np.int64)
+    if starts[0] != 0 or starts[-1] != len(data) or (np.diff(starts) < 0).any():
+        raise BagDataError("indptr does not cut the entries into rows")
+    if len(places) and not (places.min() >= 0 and places.max() < n_columns):
+        raise BagDataError(f"indices point outside of {n_columns} columns")
+    return scipy.sparse.csr_matrix((data, places, starts), shape=(n_rows, n_columns))
 
 
 def _dense_values(X: Any) -> Floats:
@@ -213,20 +240,53 @@ def group_codes(groups: Any, n_rows: int) -> tuple[Ints, tuple[str, ...]]:
         raise BagDataError(
             f"groups: the key of row {int(np.flatnonzero(missing)[0])} is missing; every instance must belong to a bag."
         )
-    codes, uniques = pd.factorize(keys)
+    codes, uniques = levels(keys, "groups")
     return codes.astype(np.int64), unique_ids(uniques)
+
+
+def levels(values: Any, what: str) -> tuple[Ints, Any]:
+    """The number of every value among the different ones (-1 where it is missing), and these by first appearance."""
+    try:
+        codes, uniques = pd.factorize(values)
+    except TypeError:
+        check_hashable(values, what)
+        raise
+    return codes, uniques
+
+
+def check_hashable(values: Iterable[Any], what: str) -> None:
+    """Values that can be told apart: numbers, text, tuples of these; never a list or a dict."""
+    for value in values:
+        try:
+            hash(value)
+        except TypeError:
+            raise BagDataError(
+                f"{what}: found {value!r:.60}, a {type(value).__name__}; expected numbers or text."
+            ) from None
 
 
 def unique_ids(keys: Iterable[Hashable]) -> tuple[str, ...]:
     """The keys as strings, refusing two keys that read the same (1 and "1") and a key that is missing."""
     listed = list(keys)
+    check_hashable(listed, "the ids of the bags")
     if any(key is None or key is pd.NA or key != key for key in listed):
         raise BagDataError("the id of a bag is missing (None or NaN); every bag needs an id.")
-    ids = tuple(key_text(key) for key in listed)
+    ids = texts((key_text(key) for key in listed), "the id of a bag")
     if len(set(ids)) < len(ids):
         repeated = [name for name, count in pd.Series(ids).value_counts().items() if count > 1]
         raise BagDataError(f"two different bags would both be called {shorten(repeated)}; make the ids unique as text.")
     return ids
+
+
+def texts(names: Iterable[Any], what: str) -> tuple[str, ...]:
+    """Names as strings that every file can hold."""
+    found = tuple(str(name) for name in names)
+    for name in found:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise BagDataError(f"{what} is {name!r}, which is not text in any language (a lone surrogate).") from None
+    return found
 
 
 def check_layout(offsets: NDArray[Any], rows: NDArray[Any], n_bags: int, n_rows: int) -> None:
@@ -289,8 +349,8 @@ def _keyed(y: Any) -> tuple[Iterable[Hashable], NDArray[Any]]:
 
 def label_of_bags(values: pd.Series, codes: Ints, ids: Sequence[str]) -> NDArray[Any]:
     """One label per bag from a column with one entry per row; a label that varies inside a bag is an error."""
-    known, levels = pd.factorize(values, use_na_sentinel=True)
-    lowest = np.full(len(ids), len(levels), dtype=np.int64)
+    known, classes = levels(values, f"column {values.name!r}")
+    lowest = np.full(len(ids), len(classes), dtype=np.int64)
     highest = np.full(len(ids), -1, dtype=np.int64)
     np.minimum.at(lowest, codes, known)
     np.maximum.at(highest, codes, known)
@@ -356,3 +416,15 @@ def check_below(name: str, value: Any, limit: float) -> float:
     if not 0.0 <= number < limit:
         raise BagDataError(f"{name}={value!r}: expected a number of at least 0 and below {limit:g}.")
     return number
+
+
+def check_verbose(value: Any) -> None:
+    """True, False or a whole number: whether to show progress."""
+    if not isinstance(value, bool | np.bool_ | int | np.integer) or value < 0:
+        raise BagDataError(f"verbose={value!r}: expected True, False or a whole number of at least 0.")
+
+
+def check_jitter(value: Any) -> None:
+    """None for the usual jitter, or a share of the mean diagonal that leaves something of the matrix."""
+    if value is not None:
+        check_below("jitter", value, 1.0)

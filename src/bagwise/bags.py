@@ -9,6 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from bagwise import _validation as check
+from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
 from bagwise.exceptions import BagDataError
 
@@ -17,6 +18,7 @@ Ints = NDArray[np.int64]
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
+_STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known")
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
 _HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
 
@@ -266,11 +268,12 @@ class Bags:
     @classmethod
     def load(cls, path: PathLike) -> Self:
         """Read what ``save`` wrote. Never unpickles."""
-        stored = _read_archive(path)
-        if str(stored.get("format")) != _FORMAT:
-            raise BagDataError(
-                f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives."
-            )
+        with opened_archive(path, "not a readable file of bags") as archive:
+            if str(archive.get("format")) != _FORMAT:
+                raise BagDataError(
+                    f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives."
+                )
+            stored = {name: archive[name] for name in _STORED if name in archive}
         bags = object.__new__(cls)
         try:
             bags._set(**_parts(stored))
@@ -352,22 +355,12 @@ def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: b
 # ---------------------------------------------------------------- reading what save wrote
 
 
-def _read_archive(path: PathLike) -> dict[str, NDArray[Any]]:
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise BagDataError(f"{path}: not a readable file of bags ({error}).") from error
-
-
 def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """The attributes of the bags in a file, checked as closely as if they were new."""
     names = list(stored["feature_names"]) if "feature_names" in stored else None
     X, feature_names = check.feature_matrix(_stored_matrix(stored), names)
     check.check_not_empty(X)
-    ids, offsets, rows = tuple(map(str, stored["ids"])), stored["offsets"], stored["rows"]
+    ids, offsets, rows = check.texts(stored["ids"], "the id of a bag"), stored["offsets"], stored["rows"]
     check.check_layout(offsets, rows, len(ids), X.shape[0])
     known = check.known_labels(stored.get("known"), X.shape[0])
     return {"X": X, "offsets": offsets, "ids": ids, "rows": rows, "feature_names": feature_names, "known": known}
@@ -376,7 +369,4 @@ def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
 def _stored_matrix(stored: dict[str, NDArray[Any]]) -> Any:
     if "X" in stored:
         return stored["X"]
-    n_rows, n_columns = stored["shape"].tolist()
-    matrix = scipy.sparse.csr_matrix((stored["data"], stored["indices"], stored["indptr"]), shape=(n_rows, n_columns))
-    matrix.check_format(full_check=True)
-    return matrix
+    return check.stored_matrix(*(stored[name] for name in ("data", "indices", "indptr", "shape")))

@@ -241,9 +241,11 @@ def truth_of(y: Any, classes: Any) -> Floats:
 
     ``classes`` is ``model.classes_``: two values, or one such pair per column of ``y``, (K, 2).
     """
-    if np.ndim(classes) != 2:
-        return _truth_column(np.ravel(y) if np.shape(y)[1:] == (1,) else np.asarray(y), classes)
     table = np.asarray(y)
+    if np.ndim(classes) != 2:
+        if table.ndim != 1 and table.shape[1:] != (1,):
+            raise BagDataError(f"the model has one label: expected one column of labels, got shape {table.shape}.")
+        return _truth_column(np.ravel(table), classes)
     if table.shape[1:] != (len(classes),):
         raise BagDataError(
             f"the model has {len(classes)} label columns: expected labels of shape (n, {len(classes)}), "
@@ -278,7 +280,7 @@ def _truth_column(y: NDArray[Any], classes: Any) -> Floats:
 
 
 def _one_column_per_class(numbers: NDArray[Any], n_classes: int) -> Floats:
-    values = numbers.astype(np.float64)
+    values = _numbers(numbers, "instance labels")
     known = ~np.isnan(values)
     if not np.isin(values[known], np.arange(n_classes + 1)).all():
         raise BagDataError(

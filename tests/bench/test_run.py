@@ -130,6 +130,21 @@ def test_only_restricts_models_and_sets():
     assert {cell.repeat for cell in cells_of(table, Choice(rounds=4))} == {0, 1, 2, 3}
 
 
+def test_second_run_in_a_folder_is_refused_while_the_first_is_at_work(tmp_path):
+    process = started(tmp_path, 1)
+    try:
+        wait_for_cells(tmp_path, 1, process)
+        message = rf"another bagwise bench \(process {process.pid}\) writes its results there; wait until it has ended"
+        with pytest.raises(BagDataError, match=message):
+            run(Plan((tiny_table(),), None, tmp_path, fresh=True))
+        assert len(records(tmp_path)) >= 1  # a fresh beginning did not remove what the other one writes
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    run(Plan((tiny_table(),), None, tmp_path))
+    assert len(measured(tmp_path)) == 18
+
+
 def test_unknown_names_are_refused(tmp_path):
     with pytest.raises(BagDataError, match="--only calmer: there is no such model or data set; there are probit"):
         run(Plan((tiny_table(),), None, tmp_path, Choice(only=("calmer",))))

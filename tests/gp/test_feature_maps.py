@@ -1,6 +1,7 @@
 """Feature maps: trained with the evidence, saved as numbers and a name, refused where they do not fit."""
 
 import copy
+import resource
 import subprocess
 import sys
 
@@ -189,9 +190,46 @@ def test_a_name_belongs_to_one_class():
 
 
 def test_a_description_makes_another_one_like_it():
-    description = describe_feature_map(MLP(5, (7, 6), 3, seed=4))
+    module = MLP(5, (7, 6), 3, seed=4)
+    description = describe_feature_map(module)
     assert description == {"name": "mlp", "configuration": {"n_in": 5, "hidden": [7, 6], "n_out": 3, "seed": 4}}
-    assert rebuild_feature_map(description)(torch.zeros(2, 5)).shape == (2, 3)
+    assert rebuild_feature_map(description, module.state_dict())(torch.zeros(2, 5)).shape == (2, 3)
+
+
+class Loud(torch.nn.Linear):
+    """Needs a number while it is built, which the device "meta" does not have."""
+
+    def __init__(self, n_in):
+        super().__init__(n_in, int(torch.tensor(2).item()))
+        self.configuration = {"n_in": n_in}
+
+
+def test_feature_map_that_cannot_be_measured_says_so_when_it_is_saved():
+    register_feature_map("loud for tests", Loud)
+    with pytest.raises(ModelFileError, match=r"'loud for tests' cannot be built .* on the device 'meta'"):
+        describe_feature_map(Loud(3))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "message"),
+    [
+        ({"n_in": 5, "hidden": [50_000, 50_000], "n_out": 3}, "does not hold the weights that its feature map"),
+        ({"n_in": 5, "hidden": [2**40, 2**40], "n_out": 3}, "does not hold the weights|cannot be built"),
+        ({"n_in": 5, "hidden": [1] * 200_000, "n_out": 3}, "200000 hidden layers were asked for"),
+        ({"n_in": 6, "hidden": [7, 6], "n_out": 3}, "does not hold the weights"),
+        ({"n_in": "five", "hidden": [7, 6], "n_out": 3}, "cannot be built"),
+        ({"n_in": 5, "hidden": [7, 6], "n_out": 3, "seed": []}, "cannot be built"),
+        ({"n_in": 5, "hidden": None, "n_out": 3}, "cannot be built"),
+        ({"surprise": 5}, "cannot be built"),
+        ([1, 2], "cannot be built"),
+        (None, "cannot be built"),
+    ],
+)
+def test_feature_map_larger_than_its_weights_is_never_built(configuration, message):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelFileError, match=message):
+        rebuild_feature_map({"name": "mlp", "configuration": configuration}, MLP(5, (7, 6), 3).state_dict())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
 
 
 _ELSEWHERE = """

@@ -44,6 +44,12 @@ def test_rows_do_not_depend_on_their_company(monkeypatch):
     torch.testing.assert_close(class_probability(mean, variance, seed=1), together, rtol=0, atol=1e-14)
 
 
+def test_bag_of_vanishing_probabilities_gets_equal_shares():
+    nothing = torch.zeros(2, 3, dtype=torch.float64)
+    shares = strongest_class(nothing, segments_of([2]))
+    torch.testing.assert_close(shares, torch.full((1, 3), 1 / 3, dtype=torch.float64))
+
+
 def test_the_strongest_instance_speaks_for_its_bag():
     theta = torch.tensor([[0.1, 0.6], [0.3, 0.2], [0.05, 0.05]], dtype=torch.float64)
     found = StrongestInstance(none=False).probability(theta, segments_of([2, 1]))

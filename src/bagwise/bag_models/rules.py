@@ -287,8 +287,8 @@ class StrongestInstance(ClassRule):
     name: ClassVar[str] = "strongest instance"
 
     def probability(self, theta: Tensor, segments: Segments) -> Tensor:
-        """max over instances, normalised."""
-        largest = segments.max(self._own(theta))
+        """max over instances, normalised; alike where all are too small to be told from 0."""
+        largest = segments.max(self._own(theta).clamp(min=torch.finfo(theta.dtype).tiny))
         return largest / largest.sum(1, keepdim=True)
 
 

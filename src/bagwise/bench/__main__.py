@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bagwise._validation import visible
 from bagwise.bench.cells import Choice
 from bagwise.bench.run import Plan, run
 from bagwise.bench.tables import NAMES, tables_named
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"interrupted; what was finished is kept in {options.output}.", file=sys.stderr)
         return 130
     except (BagwiseError, OSError) as error:
-        print(f"bagwise: {error}", file=sys.stderr)
+        print(f"bagwise: {visible(error)}", file=sys.stderr)
         return 2
     return 0
 

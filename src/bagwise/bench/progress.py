@@ -9,6 +9,7 @@ from typing import Any
 import rich.progress
 from rich.console import Console
 
+from bagwise._validation import visible
 from bagwise.bench.cells import Cell
 from bagwise.bench.store import Record
 
@@ -85,9 +86,9 @@ class Progress:
 
     def _say(self, text: str) -> None:
         if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False)
+            self._bar.console.print(visible(text), markup=False, highlight=False)
         else:
-            print(text, file=sys.stderr, flush=True)
+            print(visible(text), file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:

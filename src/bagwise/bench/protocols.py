@@ -12,6 +12,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
+from bagwise._archives import opened_archive
 from bagwise.bags import Bags
 from bagwise.bench.description import DataSet, Floats, Part, Place, Split
 from bagwise.bench.generated import recovery_bags
@@ -265,5 +266,5 @@ def read(folder: Path, data: DataSet, label: str) -> Known:
 
 def stored_array(folder: Path, data: DataSet, name: str) -> NDArray[Any] | None:
     """Another array of the archive, if it is there."""
-    with np.load(path_of(folder, data), allow_pickle=False) as archive:
-        return archive[name] if name in archive.files else None
+    with opened_archive(path_of(folder, data), "cannot be read as an .npz archive") as arrays:
+        return arrays.get(name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bagwise._files import write_whole
+from bagwise._files import alone_in, write_whole
 from bagwise.bench.cells import EVERYTHING, Cell, Choice, cells_of, check_names
 from bagwise.bench.crew import Crew, make_crew
 from bagwise.bench.description import Table
@@ -49,6 +49,11 @@ def run(plan: Plan) -> list[Path]:
     if not any(wanted.values()):
         raise BagDataError("nothing to do: --only leaves no cell of this table.")
     plan.output.mkdir(parents=True, exist_ok=True)
+    with alone_in(plan.output, "bagwise bench"):
+        return _run(plan, wanted)
+
+
+def _run(plan: Plan, wanted: dict[str, list[Cell]]) -> list[Path]:
     stores = {table.name: _store(plan, table) for table in plan.tables}
     pending = [cell for name, cells in wanted.items() for cell in stores[name].pending(cells)]
     try:

@@ -50,7 +50,7 @@ class Store:
                 stream.truncate(text.rfind(b"\n") + 1)
 
     def _read(self) -> Iterable[Record]:
-        for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines(), start=1):
+        for number, line in enumerate(self.path.read_bytes().splitlines(), start=1):
             try:
                 record = json.loads(line)
                 record["key"], record["fingerprint"], record["error"]

@@ -2,9 +2,6 @@
 
 import json
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,18 +13,19 @@ from sklearn.model_selection import train_test_split
 from typer.core import TyperGroup
 
 from bagwise import active
-from bagwise._files import write_whole
+from bagwise._files import is_standard_output, write_whole
 from bagwise.bags import Bags
 from bagwise.cli import evidence as cli_evidence
 from bagwise.cli.bench import bench
 from bagwise.cli.evidence import NAME_THEM, fitted_features, open_model, read_for
-from bagwise.cli.options import check_output, parse_image_shape, parse_names, parse_settings
+from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
+from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
 from bagwise.datasets import load_digit_bags
 from bagwise.exceptions import BagDataError, BagwiseError
 from bagwise.io.bag_data import BagData, read_bags
 from bagwise.io.plain_json import plain_numbers
 from bagwise.io.predictions import bag_table, instance_table
-from bagwise.io.tables import table_suffix, write_table
+from bagwise.io.tables import suffix_to_write, write_table
 from bagwise.models import discover
 from bagwise.models.bag_gp import BagGP
 from bagwise.report import content, write_report
@@ -40,12 +38,12 @@ class _PoliteGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            with _plain_warnings():
+            with plain_warnings():
                 return super().invoke(ctx)
         except BrokenPipeError:
             raise
         except (BagwiseError, OSError) as error:
-            typer.echo(f"bagwise: {_one_line(error)}", err=True)
+            say_refusal(error)
             raise typer.Exit(2) from error
 
 
@@ -81,6 +79,12 @@ CandidateColumns = Annotated[
         help="Columns of 0/1, one per class that the bag may have; in an .npz archive one array of shape (B, classes).",
     ),
 ]
+Raw = Annotated[
+    bool,
+    typer.Option(
+        "--raw", help="Keep text in CSV files as it is, even where a spreadsheet would take it for a formula."
+    ),
+]
 InstanceColumns = Annotated[
     str | None,
     typer.Option("--instance-label", metavar="COL[,COL]", help="Column(s) with instance labels, for evaluation only."),
@@ -89,6 +93,7 @@ InstanceColumns = Annotated[
 
 def main() -> None:
     """Entry point of the ``bagwise`` command."""
+    print_anything()
     app(prog_name="bagwise")
 
 
@@ -154,13 +159,15 @@ def fit(
     estimator = chosen(
         **cli_evidence.with_evidence(model, said, known, {"verbose": 1} | parse_settings(settings or [], chosen))
     )
-    check_output(output)
+    checkpoint = getattr(estimator, "checkpoint", None)  # what is no name of a file, fit refuses
+    check_outputs(
+        {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
+    )
     found = cli_evidence.read_for_fit(data, bag, said, known, parse_names(features), parse_names(ignore))
     started = time.perf_counter()
     estimator.fit(found.bags, found.y)
     estimator.save(output, notes=cli_evidence.columns(data, bag, said, known, found))
-    _say_fitted(estimator, found.bags, time.perf_counter() - started)
-    typer.echo(f"model: {output}")
+    say_fitted(estimator, found.bags, time.perf_counter() - started, output)
 
 
 @app.command()
@@ -170,20 +177,21 @@ def predict(
     instances: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per instance.")] = None,
     bags: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per bag.")] = None,
     bag: BagColumn = None,
+    raw: Raw = False,
 ) -> None:
     """Probabilities of every instance and bag; without --instances or --bags the bags are printed."""
     for path in filter(None, (instances, bags)):
-        table_suffix(path)
-        check_output(path)
+        suffix_to_write(path)
+    check_outputs({"--instances": instances, "--bags": bags}, (model, data))
     saved = open_model(model)
     estimator, labels = saved.estimator, saved.label_names()
     known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
     if instances is not None:
-        write_table(instance_table(estimator, known.bags, labels), instances)
-        typer.echo(f"instances: {instances}")
+        write_table(instance_table(estimator, known.bags, labels), instances, raw=raw)
+        say_written("instances", instances)
     if bags is not None:
-        write_table(bag_table(estimator, known.bags, labels), bags)
-        typer.echo(f"bags: {bags}")
+        write_table(bag_table(estimator, known.bags, labels), bags, raw=raw)
+        say_written("bags", bags)
     if instances is None and bags is None:
         print_frame(bag_table(estimator, known.bags, labels))
 
@@ -208,8 +216,7 @@ def evaluate(
     another.
     """
     said = cli_evidence.chosen(label, fraction, count, candidates)
-    if json_output is not None:
-        check_output(json_output)
+    check_outputs({"--json": json_output}, (model, data))
     saved = open_model(model)
     only_instances = said is None and instance_label is not None
     known = read_for(saved, data, bag, said, instance_label, may_be_absent=only_instances)
@@ -217,11 +224,12 @@ def evaluate(
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
     truth = cli_evidence.truth(saved, known, said, data)
     found = content.reports(collect(saved.estimator, known.bags, truth, known.instance_y, saved.label_names()))
-    print_measures(found)
+    if json_output is None or not is_standard_output(json_output):
+        print_measures(found)
     if json_output is not None:
         text = json.dumps({"model": saved.estimator.card.name} | plain_numbers(found), indent=2, allow_nan=False)
         write_whole(json_output, lambda stream: stream.write(text.encode("utf-8")))
-        typer.echo(f"measures: {json_output}")
+        say_written("measures", json_output)
 
 
 @app.command()
@@ -235,11 +243,12 @@ def suggest(
     ] = "bald",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
+    raw: Raw = False,
 ) -> None:
     """What to label next. Where something is not known yet of some bags (or instances), only these are suggested."""
     if output is not None:
-        table_suffix(output)
-        check_output(output)
+        suffix_to_write(output)
+    check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
     known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
     candidates = _unlabelled(known) if what == "bags" else known.bags
@@ -248,8 +257,8 @@ def suggest(
         texts = found.assign(utility=found["utility"].map("{:.4f}".format)).astype(str)
         print_table(texts.columns, texts.itertuples(index=False))
     else:
-        write_table(found, output)
-        typer.echo(f"suggestions: {output}")
+        write_table(found, output, raw=raw)
+        say_written("suggestions", output)
 
 
 @app.command()
@@ -271,7 +280,7 @@ def report(
     """One self-contained HTML page: figures of merit where the truth is known, diagrams, bags to look at."""
     shape = parse_image_shape(image_shape)
     said = cli_evidence.chosen(label, fraction, count, candidates)
-    check_output(output)
+    check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
     known = read_for(saved, data, bag, said, instance_label, may_be_absent=said is None)
     truth = cli_evidence.truth(saved, known, said, data)
@@ -285,7 +294,7 @@ def report(
         image_shape=shape,
         labels=saved.label_names(),
     )
-    typer.echo(f"report: {output}")
+    say_written("report", output)
 
 
 @app.command()
@@ -314,7 +323,8 @@ def demo(
         note=note,
         image_shape=(8, 8),
     )
-    typer.echo(f"model: {output / 'model.safetensors'}\nreport, to open in a browser: {page}")
+    say_written("model", output / "model.safetensors")
+    say_written("report, to open in a browser", page)
 
 
 app.command()(bench)
@@ -340,35 +350,3 @@ def _unlabelled(known: BagData) -> Bags:
     """The bags of which something is not known; all of them where that is none or nothing is known of any."""
     absent = pd.isna(np.asarray(known.y)).reshape(len(known.bags), -1).any(axis=1) if known.y is not None else None
     return known.bags if absent is None or not absent.any() else known.bags[absent]
-
-
-# ---------------------------------------------------------------- printing
-
-
-def _say_fitted(model: Any, bags: Bags, seconds: float) -> None:
-    end = "settled" if model.trace_.converged else "not settled"
-    fallback = getattr(model, "fallback_", None)
-    end = f"{end}, instead of another: {fallback}" if fallback else end
-    inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
-    typer.echo(
-        f"{type(model).__name__}: {len(bags)} bags, {bags.n_instances} instances, {bags.n_features} features; "
-        f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end}) in {seconds:.1f} s"
-    )
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror is not None:
-        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    return " ".join(str(error).split())
-
-
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line of text, without the place in the source."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        typer.echo(f"bagwise: warning: {message}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bagwise._validation import visible
 from bagwise.bench.cells import Choice
 from bagwise.bench.run import Plan, run
 from bagwise.bench.tables import NAMES, tables_named
@@ -42,4 +43,4 @@ def bench(
         )
         raise typer.Exit(130) from None
     for path in written:
-        typer.echo(path)
+        typer.echo(visible(path))

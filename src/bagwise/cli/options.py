@@ -1,10 +1,12 @@
 """Options of the command line as values: lists of names, settings of a model, shapes, places to write to."""
 
 import inspect
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bagwise._files import PathLike, check_writable, is_same_file, is_stream
 from bagwise.exceptions import BagDataError
 
 _WORDS = {"none": None, "true": True, "false": False}
@@ -66,9 +68,17 @@ def parse_image_shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(size) for size in sizes)
 
 
-def check_output(path: Path) -> None:
-    """Find out before the work, not after it, that its result cannot be written."""
-    if not path.parent.is_dir():
-        raise BagDataError(f"{path}: cannot be written, there is no folder {path.parent}; make it first.")
-    if path.is_dir():
-        raise BagDataError(f"{path}: is a folder; give the name of a file.")
+def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[Path]) -> None:
+    """Find out before the work, not after it, that a result cannot be written or would destroy another file.
+
+    ``outputs`` are the files to write by the options that name them.
+    """
+    given = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in given.items():
+        check_writable(path)
+        for read in inputs:
+            if read.is_file() and is_same_file(path, read):
+                raise BagDataError(f"{option} {path}: is the file {read}, which is read here; give another name.")
+    for (option, path), (other, second) in itertools.combinations(given.items(), 2):
+        if not is_stream(path) and is_same_file(path, second):
+            raise BagDataError(f"{option} {path} and {other} {second} are the same file; give two names.")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from bagwise._validation import shorten
+from bagwise._validation import check_hashable, shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 
@@ -158,6 +158,7 @@ def _from_sets(entries: Any, bags: Bags, classes: NDArray[Any] | None) -> Candid
 def _names_of(entry: Any, bag: str) -> list[Any] | None:
     """The candidates of one bag; a single class is a set of one, None or NaN is nothing."""
     if isinstance(entry, set | frozenset | list | tuple | np.ndarray):
+        check_hashable(entry, f"the candidates of bag {bag!r}")
         if any(part is None or part != part for part in entry):
             raise BagDataError(f"bag {bag!r}: a candidate is missing (None or NaN) inside its set; leave it out.")
         return list(entry)

@@ -63,6 +63,8 @@ def label_array(y: Any, bags: Bags, *, keyed: bool) -> NDArray[Any]:
         raise BagDataError(f"y: expected one label per bag, or K labels for every bag ({error}).") from None
     if array.ndim not in (1, 2) or 0 in array.shape[1:]:
         raise BagDataError(f"y: expected one label per bag, shape (B,) or (B, K), got shape {array.shape}.")
+    if array.dtype.kind == "c":
+        raise BagDataError("y: Complex data not supported; labels are real numbers or text.")
     if array.shape[0] != len(bags):
         raise BagDataError(
             f"y has {array.shape[0]} entries, but there are {len(bags)} bags; give one label per bag "

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import gammaln, kl_div
 
+from bagwise._validation import check_hashable
 from bagwise.bags import ragged_ranges
 from bagwise.exceptions import BagDataError
 
@@ -55,6 +56,11 @@ class Evidence:
         joined = list(parts)
         if not joined:
             raise BagDataError("Evidence.concat: there is nothing to join.")
+        wrong = next((part for part in joined if not isinstance(part, Evidence)), None)
+        if wrong is not None:
+            raise BagDataError(
+                f"Evidence.concat: found {wrong!r:.60}; expected pieces that bagwise.label, fraction or count made."
+            )
         return cls(*(np.concatenate([getattr(part, name) for part in joined]) for name in ("kind", "first", "second")))
 
 
@@ -85,6 +91,7 @@ def guessed_fractions(annotations: Sequence[Collection[Any]], word: Any) -> Floa
     none) where it is not. A crude guess deserves a modest ``confidence``.
     """
     for bag, words in enumerate(annotations):
+        check_hashable(words, f"entry {bag}")
         if isinstance(words, str) or len(set(words)) == 0:
             raise BagDataError(f"entry {bag}: expected the words of the annotation, at least one; found {words!r}.")
     return np.array([(word in set(words)) / len(set(words)) for words in annotations], dtype=np.float64)

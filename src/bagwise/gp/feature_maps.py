@@ -6,7 +6,8 @@ values) that build another one like it; its weights are saved as tensors.
 
 import itertools
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,11 +15,19 @@ from torch import Tensor, nn
 
 from bagwise.exceptions import BagDataError, ModelFileError
 
+MOST_LAYERS = 1000  # of an MLP
+_SPARE = 2**20  # numbers that a module may hold though they are not in the file
+
 _REGISTERED: dict[str, type[nn.Module]] = {}
 
 
 def register_feature_map(name: str, kind: type[nn.Module]) -> None:
-    """Make a class of modules known under a name, so that models that use it can be saved and loaded."""
+    """Make a class of modules known under a name, so that models that use it can be saved and loaded.
+
+    Loading calls the class with the ``configuration`` that stands in the file, first on torch's device "meta", where
+    numbers need no memory: a file that asks for a larger module than it holds the weights of is refused. What else the
+    constructor does with a configuration, such as a loop over a number of layers, is for the class to bound.
+    """
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
         raise BagDataError(f"register_feature_map: expected a class of torch modules for {name!r}, got {kind!r}.")
     if _REGISTERED.setdefault(name, kind) is not kind:
@@ -30,6 +39,8 @@ class MLP(nn.Module):
 
     def __init__(self, n_in: int, hidden: Sequence[int] = (32,), n_out: int = 4, seed: int = 0) -> None:
         super().__init__()
+        if len(hidden) > MOST_LAYERS:
+            raise BagDataError(f"MLP: {len(hidden)} hidden layers were asked for; there may be {MOST_LAYERS}.")
         self.configuration = {"n_in": n_in, "hidden": list(hidden), "n_out": n_out, "seed": seed}
         sizes = [n_in, *hidden, n_out]
         layers: list[nn.Module] = []
@@ -58,23 +69,44 @@ def describe_feature_map(module: nn.Module) -> dict[str, Any]:
             "class with bagwise.register_feature_map and give it a `configuration` of keyword arguments."
         )
     try:
-        return {"name": name, "configuration": json.loads(json.dumps(configuration, allow_nan=False))}
+        configuration = json.loads(json.dumps(configuration, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise ModelFileError(
             f"a model with feature map {type(module).__name__} cannot be saved (it works otherwise): its "
             f"`configuration` must hold plain numbers, text and lists only ({error})."
         ) from None
+    _sizes(name, configuration)
+    return {"name": name, "configuration": configuration}
 
 
-def rebuild_feature_map(description: dict[str, Any]) -> nn.Module:
-    """A module like the described one, with weights still to be filled in."""
-    name = description.get("name")
-    if name not in _REGISTERED:
+def rebuild_feature_map(description: Any, values: Mapping[str, Tensor]) -> nn.Module:
+    """A module like the described one, with the weights ``values`` still to be filled in."""
+    name, configuration = description.get("name"), description.get("configuration")
+    if not isinstance(name, str) or name not in _REGISTERED:
         raise ModelFileError(
-            f"the file needs the feature map {name!r}, which is not registered; call bagwise.register_feature_map "
+            f"the file needs the feature map {name!r:.60}, which is not registered; call bagwise.register_feature_map "
             "with that name first."
         )
-    return _REGISTERED[name](**description["configuration"])
+    sizes = _sizes(name, configuration)
+    absent = sum(math.prod(size) for part, size in sizes.items() if part not in values)
+    held = sum(part.numel() for part in values.values())
+    if absent > max(_SPARE, held) or any(tuple(values[part].shape) != sizes[part] for part in sizes if part in values):
+        raise ModelFileError(f"the file does not hold the weights that its feature map {name!r} needs.")
+    return _REGISTERED[name](**configuration)
+
+
+def _sizes(name: str, configuration: Any) -> dict[str, tuple[int, ...]]:
+    """The shape of everything that a module of this configuration holds, found out without memory for it."""
+    try:
+        with torch.device("meta"):
+            module = _REGISTERED[name](**configuration)
+    except Exception as error:  # whatever the class makes of a configuration that is not its own
+        raise ModelFileError(
+            f"the feature map {name!r} cannot be built from the configuration {configuration!r:.200} on the device "
+            f"'meta', which saving and loading need ({error})."
+        ) from error
+    parts = itertools.chain(module.named_parameters(), module.named_buffers())
+    return {part: tuple(value.shape) for part, value in parts}
 
 
 def check_feature_map(module: Any, rows: Tensor) -> int:

@@ -29,6 +29,7 @@ from bagwise.numerics.segments import Segments
 SELECTIONS = ("kmeans++", "random", "principal")
 _CHUNK_ROWS = {"cpu": 8192, "cuda": 131072}
 _CHUNK_ENTRIES = {"cpu": 2**24, "cuda": 2**28}  # of dense rows at a time, where there are very many columns
+_LARGEST_POOL = 2**27  # entries of sparse rows made dense to choose inducing inputs from: 1 GB
 _KMEANS_ROWS = 10_000
 _KMEANS_ITERATIONS = 50
 _TENSORS = ("inducing", "lower", "shift", "scale", "projection")
@@ -260,8 +261,8 @@ def make_ground(
 ) -> Ground:
     """The settings of an estimator, checked, and the scale of its training rows."""
     standardise = check.check_flag("standardize", standardize)
-    shift, scale = _moments(bags, device) if standardise else _no_moments(bags, device)
-    size = DEFAULT_JITTER[dtype] if jitter is None else check.check_positive("jitter", jitter, zero=True)
+    shift, scale = _moments(bags, device, dtype) if standardise else _no_moments(bags, device)
+    size = DEFAULT_JITTER[dtype] if jitter is None else check.check_below("jitter", jitter, 1.0)
     return Ground(shift, scale, check.check_positive("bias", bias, zero=True), size)
 
 
@@ -356,14 +357,21 @@ def traced_design(
     return Design(torch.cat(columns, dim=1) if len(columns) > 1 else phi, kappa, segments)
 
 
-def _moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
+def _moments(bags: Bags, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Shift and scale that standardise every column."""
     shift, scale = column_moments(bags.X)
-    wrong = np.flatnonzero(~np.isfinite(shift) | ~np.isfinite(scale))
+    with np.errstate(over="ignore", invalid="ignore"):
+        far = ~(np.abs(shift) / scale < farthest(dtype))
+    wrong = np.flatnonzero(far | ~np.isfinite(shift) | ~np.isfinite(scale))
     if len(wrong):
         name = check.column_name(int(wrong[0]), bags.feature_names)
         raise BagDataError(f"{name} holds numbers too large to standardise; divide it by a constant.")
     return torch.tensor(shift, device=device), torch.tensor(scale, device=device)
+
+
+def farthest(dtype: torch.dtype) -> float:
+    """How far from 0 a standardised number may lie: its square must be a number still."""
+    return math.sqrt(torch.finfo(dtype).max)
 
 
 def _no_moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -414,6 +422,8 @@ def _inducing_rows(
     wanted = bags.n_instances if n_inducing is None else check.check_count("n_inducing", n_inducing)
     looked_at = min(bags.n_instances, _sample_size(wanted, bags.n_features))
     rows = np.sort(random.choice(bags.n_instances, looked_at, replace=False))
+    if ground.projection is None:
+        _check_dense(bags.X, looked_at)
     pool = _distinct(ground.rows(bags.X[rows]).cpu().numpy())
     if inducing == "principal":
         return _principal(pool, wanted, ground.shift.device)
@@ -430,6 +440,16 @@ def _principal(pool: NDArray[Any], wanted: int, device: torch.device) -> tuple[T
     _, sizes, directions = np.linalg.svd(pool, full_matrices=False)
     kept = int(min(wanted, (sizes > 1e-10 * sizes[0]).sum()))
     return torch.tensor(directions[: max(kept, 1)], device=device), f"{kept} principal directions"
+
+
+def _check_dense(X: Any, n_rows: int) -> None:
+    """Refuse rows that fit the memory only as long as they are sparse."""
+    if scipy.sparse.issparse(X) and n_rows * X.shape[1] > _LARGEST_POOL:
+        raise BagDataError(
+            f"the inducing inputs are chosen among {n_rows} rows of {X.shape[1]:,} columns, which need "
+            f"{8 * n_rows * X.shape[1] / 1e9:,.1f} GB once they are no longer sparse. Use a smaller n_inducing, or "
+            "fewer columns, e.g. PerInstance(TruncatedSVD(100)) in a pipeline."
+        )
 
 
 def _given_rows(inducing: Any, n_features: int) -> Any:

@@ -19,13 +19,15 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
-from bagwise._validation import known_labels, shorten
+from bagwise._validation import known_labels, shorten, stored_matrix
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 
 Arrays = Mapping[str, NDArray[Any]]
 _SPARSE = ("data", "indices", "indptr", "shape")
+_COMPLAINT = "cannot be read as an .npz archive of plain arrays"
 
 
 def read_npz(path: PathLike, *, label: str | None = None) -> tuple[Bags, NDArray[Any] | None, NDArray[Any] | None]:
@@ -56,7 +58,13 @@ def read_archive(
     names the array of instance labels that are evidence: they go into ``bags.known``. What is named but not there is
     an error, unless it ``may_be_absent``.
     """
-    arrays = _read_arrays(path)
+    with opened_archive(path, _COMPLAINT) as arrays:
+        return _read_archive(path, arrays, labels, known, may_be_absent)
+
+
+def _read_archive(
+    path: PathLike, arrays: Arrays, labels: Sequence[str], known: str | None, may_be_absent: bool
+) -> Archive:
     groups, order = _groups(arrays, path)
     bags = _bags(arrays, groups, path)
     if known is not None and (known in arrays or not may_be_absent):
@@ -73,7 +81,11 @@ def read_labelled_rows(path: PathLike) -> tuple[Any, NDArray[Any], list[str] | N
 
     The class is ``instance_y``, and ``y`` where there is none: one number (-1 unknown) or text per row.
     """
-    arrays = _read_arrays(path)
+    with opened_archive(path, _COMPLAINT) as arrays:
+        return _read_labelled_rows(path, arrays)
+
+
+def _read_labelled_rows(path: PathLike, arrays: Arrays) -> tuple[Any, NDArray[Any], list[str] | None]:
     X = _features(arrays, path)
     name = "instance_y" if "instance_y" in arrays else "y"
     classes = _with_length(_need(arrays, name, path), X.shape[0], f"{path}: {name!r}", "instance")
@@ -116,17 +128,6 @@ def unnamed_columns(count: int) -> list[str]:
     return [f"y_{number}" for number in range(count)]
 
 
-def _read_arrays(path: PathLike) -> Arrays:
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
-    except Exception as error:  # zipfile, zlib and NumPy each have their own
-        reason = str(error).rstrip(".") or type(error).__name__
-        raise BagDataError(f"{path}: cannot be read as an .npz archive of plain arrays ({reason}).") from error
-
-
 def _need(arrays: Arrays, name: str, path: PathLike) -> NDArray[Any]:
     if name not in arrays:
         raise BagDataError(f"{path}: the archive has no array {name!r}; it holds {shorten(arrays, 12)}.")
@@ -146,7 +147,7 @@ def _groups(arrays: Arrays, path: PathLike) -> tuple[NDArray[Any], NDArray[np.in
     if not np.array_equal(numbers, np.arange(len(numbers))):
         gap = int(np.flatnonzero(numbers != np.arange(len(numbers)))[0])
         raise BagDataError(f"{path}: bags must be numbered 0 to B-1 without a gap, but there is no bag {gap} in 'bag'.")
-    return keys, numbers[np.argsort(first)].astype(np.int64)
+    return keys.astype(np.int64), numbers[np.argsort(first)].astype(np.int64)
 
 
 def _bags(arrays: Arrays, groups: NDArray[Any], path: PathLike) -> Bags:
@@ -160,7 +161,9 @@ def _bags(arrays: Arrays, groups: NDArray[Any], path: PathLike) -> Bags:
 
 def _feature_names(arrays: Arrays, X: Any) -> list[str] | None:
     names = arrays.get("columns")
-    return [str(name) for name in names] if names is not None and names.shape == X.shape[1:] else None
+    if names is None or names.ndim != 1 or names.shape != X.shape[1:]:
+        return None
+    return [str(name) for name in names]
 
 
 def _named(groups: NDArray[Any], names: NDArray[Any] | None, path: PathLike) -> NDArray[Any]:
@@ -177,13 +180,10 @@ def _named(groups: NDArray[Any], names: NDArray[Any] | None, path: PathLike) -> 
 def _features(arrays: Arrays, path: PathLike) -> Any:
     if "X" in arrays or not all(name in arrays for name in _SPARSE):
         return _need(arrays, "X", path)
-    data, indices, indptr, shape = (arrays[name] for name in _SPARSE)
     try:
-        matrix = scipy.sparse.csr_matrix((data, indices, indptr), shape=tuple(int(size) for size in shape))
-        matrix.check_format(full_check=True)
-    except (ValueError, TypeError) as error:
+        return stored_matrix(*(arrays[name] for name in _SPARSE))
+    except BagDataError as error:
         raise BagDataError(f"{path}: {', '.join(_SPARSE)} do not form a sparse matrix ({error}).") from error
-    return matrix
 
 
 def _usual_labels(arrays: Arrays) -> tuple[str, ...]:
@@ -194,6 +194,8 @@ def _bag_labels(
     arrays: Arrays, name: str, n_bags: int, order: NDArray[np.int64] | None, path: PathLike
 ) -> NDArray[Any]:
     y = _with_length(_need(arrays, name, path), n_bags, f"{path}: {name!r}", "bag")
+    if y.dtype.kind not in "biufU":
+        raise BagDataError(f"{path}: {name!r} must hold numbers or text, got {y.dtype}.")
     return y if order is None else y[order]
 
 
@@ -223,7 +225,7 @@ def _per_instance(arrays: Arrays, name: str, length: int, path: PathLike) -> NDA
 
 def _with_length(values: Any, length: int, name: str, what: str) -> NDArray[Any]:
     array = np.asarray(values)
-    if array.ndim not in (1, 2) or len(array) != length:
+    if array.ndim not in (1, 2) or len(array) != length or 0 in array.shape[1:]:
         raise BagDataError(f"{name}: expected one entry per {what} ({length}), got shape {array.shape}.")
     return array
 

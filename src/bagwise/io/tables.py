@@ -1,7 +1,8 @@
 """Long tables, one row per instance: CSV, Parquet, Arrow."""
 
+import csv
+import re
 import warnings
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -9,12 +10,16 @@ from typing import IO, Any
 import pandas as pd
 import pyarrow
 import pyarrow.ipc
+import pyarrow.parquet
 
-from bagwise._files import PathLike, write_whole
-from bagwise._validation import shorten
+from bagwise._files import PathLike, is_stream, write_whole
+from bagwise._validation import shorten, visible
 from bagwise.exceptions import BagDataError
+from bagwise.io.table_sizes import check_arrow, check_csv_width, check_parquet, open_csv, text_columns
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather")
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def read_table(path: PathLike, bag: str | None = None) -> pd.DataFrame:
@@ -27,23 +32,51 @@ def read_table(path: PathLike, bag: str | None = None) -> pd.DataFrame:
         ".feather": _read_arrow,
     }[table_suffix(path)]
     frame = _read_or_explain(path, lambda: read(Path(path), bag))
+    _check_once(frame.columns, path)
     if bag is not None:
         frame[bag] = _bag_keys(frame, bag, path)
     return frame
 
 
-def write_table(frame: pd.DataFrame, path: PathLike) -> None:
-    """Write a table by its suffix, whole or not at all; the index is left out."""
+def write_table(frame: pd.DataFrame, path: PathLike, *, raw: bool = False) -> None:
+    """Write a table by its suffix, whole or not at all; the index is left out.
+
+    A spreadsheet takes text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return for a formula and
+    computes it. In CSV files an apostrophe is put before such text (never before numbers), unless it is to be kept
+    ``raw``. Parquet and Arrow files keep text as it is.
+    """
     write: dict[str, Callable[[IO[bytes]], object]] = {
-        ".csv": lambda stream: frame.to_csv(stream, index=False, lineterminator="\n"),
-        ".csv.gz": lambda stream: frame.to_csv(
-            stream, index=False, lineterminator="\n", compression={"method": "gzip", "mtime": 0}
-        ),
+        ".csv": lambda stream: _write_csv(frame, stream, raw, None),
+        ".csv.gz": lambda stream: _write_csv(frame, stream, raw, {"method": "gzip", "mtime": 0}),
         ".parquet": lambda stream: frame.to_parquet(stream, index=False),
         ".arrow": lambda stream: frame.reset_index(drop=True).to_feather(stream),
         ".feather": lambda stream: frame.reset_index(drop=True).to_feather(stream),
     }
-    write_whole(path, write[table_suffix(path)])
+    write_whole(path, write[suffix_to_write(path)])
+
+
+def _write_csv(frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: dict[str, Any] | None) -> None:
+    texts = [place for place, kind in enumerate(frame.dtypes) if _is_text(kind)]
+    table = frame if raw else frame.rename(columns=_quoted)
+    for place in () if raw else texts:
+        table.isetitem(place, frame.iloc[:, place].astype(object).map(_quoted).to_numpy())
+    # Left to itself the writer quotes what holds a line feed, but not a carriage return, which ends a line as well.
+    ends = any("\r" in str(cell) for place in texts for cell in frame.iloc[:, place].unique())
+    table.to_csv(
+        stream,
+        index=False,
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if ends else csv.QUOTE_MINIMAL,
+        compression=compression,
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    return pd.api.types.is_object_dtype(kind) or isinstance(kind, pd.StringDtype | pd.CategoricalDtype)
+
+
+def _quoted(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
 
 
 def table_suffix(path: PathLike) -> str:
@@ -55,13 +88,18 @@ def table_suffix(path: PathLike) -> str:
     raise BagDataError(f"{path}: not a kind of table bagwise knows; the name must end in {', '.join(SUFFIXES)}.")
 
 
+def suffix_to_write(path: PathLike) -> str:
+    """The suffix of a table to write; a device or a pipe, which seldom has one, takes CSV."""
+    return ".csv" if is_stream(path) and not Path(path).name.lower().endswith(SUFFIXES) else table_suffix(path)
+
+
 def _read_or_explain(path: PathLike, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     try:
         return read()
     except (BagDataError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
-    except (ValueError, OSError, EOFError, zlib.error, pyarrow.ArrowException, pd.errors.ParserWarning) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except Exception as error:  # pandas, pyarrow, gzip and struct each have their own
+        reason = visible(str(error).strip().splitlines()[0])[:200] if str(error).strip() else type(error).__name__
         raise BagDataError(
             f"{path}: cannot be read as a {table_suffix(path)} table ({reason.rstrip('.')}); "
             "is it complete, and is it what its name says?"
@@ -69,11 +107,12 @@ def _read_or_explain(path: PathLike, read: Callable[[], pd.DataFrame]) -> pd.Dat
 
 
 def _read_csv(path: Path, bag: str | None) -> pd.DataFrame:
+    check_csv_width(path)
     _check_header(path)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), open_csv(path) as stream:
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         frame = pd.read_csv(
-            path,
+            stream,
             converters=None if bag is None else {bag: lambda key: f"={key}"},
             index_col=False,
             low_memory=False,
@@ -85,15 +124,26 @@ def _read_csv(path: Path, bag: str | None) -> pd.DataFrame:
 
 def _check_header(path: Path) -> None:
     """Refuse what pandas would quietly rename or read as one wide column."""
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
-    if header.duplicated().any():
-        raise BagDataError(f"{path}: column {shorten(header[header.duplicated()])} occurs twice; rename one of them.")
+    with open_csv(path) as stream:
+        header = pd.read_csv(stream, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    _check_once(pd.Index(header), path)
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
         raise BagDataError(f"{path}: the header has no commas ({header[0]!r}); write it with commas between columns.")
 
 
+def _check_once(names: "pd.Index[Any]", path: PathLike) -> None:
+    if names.has_duplicates:
+        raise BagDataError(f"{path}: column {shorten(names[names.duplicated()])} occurs twice; rename one of them.")
+
+
 def _read_parquet(path: Path, bag: str | None) -> pd.DataFrame:
-    return _without_index(pd.read_parquet(path))
+    schema = pyarrow.parquet.ParquetDataset(path).schema
+    _check_once(pd.Index(schema.names), path)
+    texts = text_columns(schema)
+    dataset = pyarrow.parquet.ParquetDataset(path, read_dictionary=texts)
+    check_parquet(dataset, path)
+    frame = _without_index(dataset.read(use_pandas_metadata=True).to_pandas())
+    return frame.astype({name: object for name in texts if name in frame.columns})
 
 
 def _read_arrow(path: Path, bag: str | None) -> pd.DataFrame:
@@ -101,7 +151,13 @@ def _read_arrow(path: Path, bag: str | None) -> pd.DataFrame:
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
         opened = pyarrow.ipc.open_file(source) if is_file else pyarrow.ipc.open_stream(source)
-        return _without_index(opened.read_all().to_pandas())
+        n_columns = len(opened.schema)
+        source.seek(8 if is_file else 0)  # a file is a stream between two words
+        check_arrow(source, n_columns, path)
+        source.seek(0)
+        table = (opened if is_file else pyarrow.ipc.open_stream(source)).read_all()
+        table.validate(full=True)  # pyarrow itself follows offsets wherever they point
+        return _without_index(table.to_pandas())
 
 
 def _without_index(frame: pd.DataFrame) -> pd.DataFrame:

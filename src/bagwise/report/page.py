@@ -47,7 +47,7 @@ def write_report(
     """
     answers = collect(model, as_bags(bags), y, instance_y, labels)
     html = _template().render(_context(model, answers, image_shape) | {"title": title, "note": note})
-    write_whole(path, lambda stream: stream.write(html.encode("utf-8")))
+    write_whole(path, lambda stream: stream.write(html.encode("utf-8", errors="backslashreplace")))
     return Path(path)
 
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from bagwise._validation import visible
 from bagwise.report.content import measure_tables
 
 ROWS_PRINTED = 100
@@ -32,8 +33,8 @@ def print_frame(frame: pd.DataFrame) -> None:
 
 
 def print_table(header: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
-    """Text as it is written: a bag may well be called "[red]"."""
-    table = Table(*map(escape, header), title=title, title_justify="left", title_style="bold")
+    """Text as it is written: a bag may well be called "[red]". What would steer the terminal is shown escaped."""
+    table = Table(*(escape(visible(name)) for name in header), title=title, title_justify="left", title_style="bold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(visible(entry)) for entry in row))
     Console().print(table)

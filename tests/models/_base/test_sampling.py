@@ -1,5 +1,7 @@
 """Estimators fitted by Gibbs sampling: answers, errors, diagnostics, going on, files."""
 
+import os
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -7,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import bagwise
-from bagwise import BagDataError, BagGP, Bags, ConvergenceWarning, MILGPProbit
+from bagwise import BagDataError, BagGP, Bags, ConvergenceWarning, GroupKernelMachine, MILGPProbit
 from bagwise.active import suggest
 from bagwise.datasets import make_bags
 from bagwise.evidence.statements import count
@@ -314,6 +316,25 @@ def test_a_loaded_sampler_has_its_chains(tmp_path):
     assert loaded.diagnostics_.equals(model.diagnostics_)
     np.testing.assert_array_equal(loaded.predict_error(bags).bags, model.predict_error(bags).bags)
     assert loaded.log_evidence_ is None
+
+
+@pytest.mark.parametrize(
+    "model", [small(), BagGP(**SMALL), GroupKernelMachine("label")], ids=lambda it: type(it).__name__
+)
+def test_checkpoint_that_cannot_be_written_is_found_before_any_work(tmp_path, model):
+    bags, y, _ = problem()
+    calls = []
+    for path, message in [
+        (tmp_path / "no" / "x", "there is no folder"),
+        (tmp_path, "is a folder"),
+        (os.devnull, "checkpoint='/dev/null': expected the name of a file"),
+        ("/proc/x", "cannot be written"),
+    ]:
+        watched = clone(model).set_params(checkpoint=path, callback=lambda *said: calls.append(said))
+        with pytest.raises((OSError, BagDataError), match=message):
+            watched.fit(bags, y)
+        assert not hasattr(watched, "features_")
+    assert calls == []
 
 
 @pytest.mark.parametrize(

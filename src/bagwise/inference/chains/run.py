@@ -200,5 +200,5 @@ def read_checkpoint(path: PathLike, fresh: Record) -> Record:
             kept.append(Kept(values.to(device), *(own if number % thin == 0 else (None, None))))
         state, objectives = tensors["state"].to(device), tensors["objectives"].tolist()
         return Record(fresh.identity, fresh.n_burn_in, thin, state, int(description["done"]), kept, objectives)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise ModelFileError(f"{path}: the checkpoint is incomplete or damaged ({error!r}).") from error

@@ -1,5 +1,6 @@
 """The part of an estimator that runs chains: its settings, the record of what was drawn, going on with it later."""
 
+import os
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 import torch
 
 from bagwise import _validation as check
+from bagwise._files import check_writable, is_stream
 from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
@@ -34,9 +36,8 @@ class ChainSettings:
     @classmethod
     def of(cls, estimator: Any, every: int = 1) -> "ChainSettings":
         """The settings of an estimator, checked."""
-        checkpoint = estimator.checkpoint
-        if checkpoint is not None and not isinstance(checkpoint, str) and not hasattr(checkpoint, "__fspath__"):
-            raise BagDataError(f"checkpoint={checkpoint!r}: expected the name of a file, or None.")
+        if estimator.checkpoint is not None:
+            _check_checkpoint(estimator.checkpoint)
         length = Length(
             check.check_count("n_burn_in", estimator.n_burn_in, least=0),
             check.check_count("n_samples", estimator.n_samples),
@@ -46,7 +47,14 @@ class ChainSettings:
         scale_step, warm_start = (
             check.check_flag(name, getattr(estimator, name)) for name in ("scale_step", "warm_start")
         )
-        return cls(length, scale_step, warm_start, checkpoint)
+        return cls(length, scale_step, warm_start, estimator.checkpoint)
+
+
+def _check_checkpoint(path: Any) -> None:
+    """A file that can be written, and read again."""
+    if not isinstance(path, str | os.PathLike) or is_stream(path):
+        raise BagDataError(f"checkpoint={path!r}: expected the name of a file, or None.")
+    check_writable(path)
 
 
 class Sampled(NamedTuple):

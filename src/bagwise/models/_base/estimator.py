@@ -110,6 +110,10 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------ fitting
 
+    def _check_settings(self) -> None:
+        """Refuse settings that this model cannot have; called by ``fit`` and for a model from a file."""
+        raise NotImplementedError
+
     def _training_bags(self, bags: Any, y: Any) -> Bags:
         """The bags of a fit, checked; evidence that the model's card does not list is refused here, for every model."""
         checked = self._check_bags(bags, reset=True)
@@ -175,7 +179,10 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         return self.label_names_ is not None
 
     def _check_bags(self, X: Any, *, reset: bool = False) -> Bags:
-        if not reset:
+        if reset:
+            check.check_verbose(self.verbose)
+            check.check_jitter(self.jitter)
+        else:
             check_is_fitted(self, "posterior_")
         bags = as_bags(X)
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
@@ -274,6 +281,7 @@ class BagClassifier(BagEstimator):
         seen, classes = truth[~pd.isna(truth)], np.ravel(self.classes_)[:2]
         if len(seen) == 0:
             raise BagDataError("every label of y is missing: there is nothing to compare the predictions with.")
+        check.check_hashable(seen, "y")
         strange = set(seen.tolist()) - set(classes.tolist())
         if strange:
             known = check.shorten(classes)

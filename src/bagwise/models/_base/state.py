@@ -10,13 +10,16 @@ import torch
 from torch import Tensor
 
 from bagwise.bag_models.rules import AtLeastOne, OneClassInBag, SoftMax, StrongestInstance, Witness, rule_from
+from bagwise.bags import Bags
 from bagwise.exceptions import ModelFileError
 from bagwise.gp import kernels
 from bagwise.gp.feature_maps import describe_feature_map, rebuild_feature_map
-from bagwise.gp.features import Features
+from bagwise.gp.features import Features, farthest
 from bagwise.gp.posterior import ExactPosterior, GaussianPosterior, Posterior, SamplePosterior, SparseSamplePosterior
+from bagwise.inference.candidates.exact import exact_moments
 from bagwise.inference.chains.diagnostics import Chains
 from bagwise.inference.loop import Trace
+from bagwise.models._base.description import check_description
 from bagwise.numerics.linalg import DEFAULT_JITTER
 from bagwise.numerics.links import LINKS
 
@@ -31,6 +34,8 @@ _POSTERIORS: dict[str, type[Any]] = {
 }
 _WHOLE_NUMBERS = ("factor_of", "columns")  # of a posterior; everything else is in double precision …
 _ROWS = ("inputs",)  # … but rows that it remembers, which are of the type of the features
+_LARGEST_BUILT = 2**26  # numbers: 512 MB
+_PROBED = 8  # rows that a loaded model is tried on
 
 
 def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
@@ -55,6 +60,7 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
 
 def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torch.device) -> Any:
     """The estimator that ``pack`` took apart."""
+    check_description(description, _POSTERIORS, cls.traces)
     try:
         accepted = inspect.signature(cls).parameters
         settings = {
@@ -65,6 +71,7 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
         if unknown:
             raise ModelFileError(f"the file names settings that {cls.__name__} does not have: {sorted(unknown)}.")
         model = cls(**settings | {"device": str(device)})
+        model._check_settings()
         model.features_ = _unpack_features(description["features"], tensors).to(device)
         model.posterior_ = _unpack_posterior(description, tensors).to(device)
         model.rule_ = rule_from(description["rule"] if "rule" in description else _rule_before_rules(description))
@@ -74,6 +81,7 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
         _unpack_chains(model, description.get("chains"), tensors)
         _check_shapes(model)
         _check_values(model)
+        _check_answers(model)
     except ModelFileError:
         raise
     except Exception as error:  # a damaged description can go wrong in any way
@@ -121,17 +129,14 @@ def _unpack_setting(name: str, value: Any, tensors: Tensors) -> Any:
     if "float" in value:
         return float(value["float"])
     if "kernel" in value:
-        parts = _below(name, tensors)
+        parts = kernels.below(name, tensors)
         return kernels.rebuild(value["kernel"], parts, next(iter(parts.values())).dtype)
     if "feature_map" in value:
-        module = rebuild_feature_map(value["feature_map"])
-        module.load_state_dict(_below(name, tensors), assign=True)
+        parts = kernels.below(name, tensors)
+        module = rebuild_feature_map(value["feature_map"], parts)
+        module.load_state_dict(parts, assign=True)
         return module
     return tensors[value["tensor"]].numpy()
-
-
-def _below(prefix: str, tensors: Tensors) -> Tensors:
-    return {key.removeprefix(f"{prefix}."): part for key, part in tensors.items() if key.startswith(f"{prefix}.")}
 
 
 # ---------------------------------------------------------------- posterior, chains
@@ -139,8 +144,23 @@ def _below(prefix: str, tensors: Tensors) -> Tensors:
 
 def _pack_posterior(posterior: Any, tensors: Tensors) -> str:
     kind = _kind(posterior)
-    tensors.update({f"posterior.{name}": getattr(posterior, name) for name in posterior.ARRAYS})
+    parts = {name: getattr(posterior, name) for name in posterior.ARRAYS}
+    _check_built(parts, "this model cannot be saved: it has")
+    tensors.update({f"posterior.{name}": part for name, part in parts.items()})
     return kind
+
+
+def _check_built(parts: Tensors, whose: str) -> None:
+    """Bound what a posterior makes of its tensors: weights of every draw with all their zeros, covariances."""
+    if "columns" in parts:
+        size = math.prod(parts["columns"].shape[:-1]) * len(parts["mean"])
+    else:
+        size = parts["means"].shape[0] * parts["means"].shape[-1] ** 2 if "means" in parts else 0
+    if size > max(_LARGEST_BUILT, sum(part.numel() for part in parts.values())):
+        raise ModelFileError(
+            f"{whose} draws of {size:,} numbers in all, where {_LARGEST_BUILT:,} are the most; use fewer centres, or "
+            "keep fewer draws (thin)."
+        )
 
 
 def _kind(posterior: Any) -> str:
@@ -150,6 +170,7 @@ def _kind(posterior: Any) -> str:
 def _unpack_posterior(description: dict[str, Any], tensors: Tensors) -> Any:
     cls = _POSTERIORS[description["posterior"]]
     arrays = {name: tensors[f"posterior.{name}"] for name in cls.ARRAYS}
+    _check_built(arrays, "the model file asks for")
     return cls(**arrays, link=LINKS[description["link"]]) if cls is GaussianPosterior else cls(**arrays)
 
 
@@ -202,7 +223,7 @@ def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
 
 def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
     inducing = tensors["features.inducing"]
-    kernel = kernels.rebuild(description["kernel"], _below("kernel", tensors), inducing.dtype)
+    kernel = kernels.rebuild(description["kernel"], kernels.below("kernel", tensors), inducing.dtype)
     return Features(
         kernel=kernels.check_fits(kernel, inducing.shape[1]),
         inducing=inducing,
@@ -238,6 +259,8 @@ def _unpack_trace(name: str, description: dict[str, Any] | None, tensors: Tensor
     if description is None:
         return None
     values, residuals = (tensors[f"{name}.{part}"].numpy() for part in ("values", "residuals"))
+    if values.ndim != 1 or values.shape != residuals.shape or not values.dtype == residuals.dtype == np.float64:
+        raise ModelFileError(f"the model file holds no course of an iteration in {name}; it is damaged.")
     return Trace(values=values, residuals=residuals, **description)
 
 
@@ -260,6 +283,8 @@ def _pack_fitted(model: Any) -> dict[str, Any]:
 
 def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
     classes, names = np.array(fitted["classes"]), fitted["label_names"]
+    if names is not None and len(classes) != 2:
+        raise ModelFileError("the model file has several labels, but not two classes; it is damaged.")
     model.label_names_ = None if names is None else tuple(names)
     model.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
     evidence = fitted["log_evidence"]
@@ -336,6 +361,8 @@ def _check_values(model: Any) -> None:
         and all(part.dtype == torch.float64 for part in doubles)
         and all(bool(torch.isfinite(part).all()) for part in (*singles, *doubles))
         and bool((features.scale > 0).all())
+        and bool((features.shift.abs() / features.scale < farthest(features.dtype)).all())
+        and all(bool((part.abs() < farthest(part.dtype)).all()) for part in singles)
         and all(bool((part > 0).all()) for part in diagonals)
         and features.bias >= 0
         and model.seed_ >= 0
@@ -343,6 +370,19 @@ def _check_values(model: Any) -> None:
     )
     if not sound:
         raise ModelFileError("the model file holds values that no model has; it is damaged.")
+
+
+def _check_answers(model: Any) -> None:
+    """What the model says of its own inducing inputs; from sound numbers follow finite answers."""
+    features = model.features_
+    rows = (features.inducing[:_PROBED].double() * features.scale + features.shift).cpu().numpy()
+    bags = Bags(rows, np.zeros(len(rows)), feature_names=getattr(model, "feature_names_in_", None))
+    if isinstance(model.posterior_, ExactPosterior):  # solves that take as long as the fit are left out
+        answers = [part.cpu().numpy() for part in exact_moments(features, model.posterior_, bags, 0)]
+    else:
+        answers = [*model.predict_latent(bags), model.predict_instance_proba(bags)]
+    if not all(np.isfinite(part).all() for part in answers):
+        raise ModelFileError("the model file holds values that no model has: its answers are not finite.")
 
 
 def _factors(features: Features, posterior: Posterior) -> list[Tensor]:

@@ -1,0 +1,61 @@
+"""What the command line says: results, warnings and refusals, each on one line that is safe to print."""
+
+import io
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from bagwise._files import PathLike, is_standard_output
+from bagwise._validation import visible
+from bagwise.bags import Bags
+
+
+def say_written(what: str, path: PathLike) -> None:
+    """Where a result is; on standard error if the result itself went to standard output."""
+    typer.echo(visible(f"{what}: {path}"), err=is_standard_output(path))
+
+
+def say_fitted(model: Any, bags: Bags, seconds: float, path: PathLike) -> None:
+    """How a fit went, and where the model is."""
+    end = "settled" if model.trace_.converged else "not settled"
+    inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
+    typer.echo(
+        f"{type(model).__name__}: {len(bags)} bags, {bags.n_instances} instances, {bags.n_features} features; "
+        f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end}) in {seconds:.1f} s",
+        err=is_standard_output(path),
+    )
+    say_written("model", path)
+
+
+def say_refusal(error: BaseException) -> None:
+    """One line on standard error."""
+    typer.echo(f"bagwise: {_one_line(error)}", err=True)
+
+
+def _one_line(message: object) -> str:
+    if isinstance(message, OSError) and message.strerror is not None:
+        return visible(f"{message.filename}: {message.strerror}" if message.filename is not None else message.strerror)
+    return visible(" ".join(str(message).split()))
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Warnings as one line of text, without the place in the source."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"bagwise: warning: {_one_line(message)}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def print_anything() -> None:
+    """Let a terminal or a file that knows few letters get "?" for the others, instead of ending the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

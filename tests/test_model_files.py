@@ -1,0 +1,332 @@
+"""Model files from elsewhere: older ones load, damaged ones are known, greedy ones get no more than they hold."""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import bagwise
+from bagwise import Bags, ModelFileError, persistence
+from bagwise.persistence import read_model, write_model
+
+FIXTURES = sorted((Path(__file__).parent / "fixtures" / "schema1").glob("*.safetensors"))
+
+
+def fixture(name):
+    return next(path for path in FIXTURES if path.stem == name)
+
+
+# ---------------------------------------------------------------- older files
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_files_of_schema_1_still_give_their_answers(path):
+    with np.load(path.with_suffix(".npz")) as known:
+        bags = Bags(known["X"], known["index"])
+        model = bagwise.load(path)
+        np.testing.assert_allclose(model.predict_proba(bags), known["bag"], rtol=0, atol=1e-10)
+        np.testing.assert_allclose(model.predict_instance_proba(bags), known["instance"], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_files_of_schema_1_can_be_saved_again(path, tmp_path):
+    model = bagwise.load(path)
+    model.save(tmp_path / "again")
+    assert read_model(tmp_path / "again")[0]["schema"] == 2
+    rows = np.zeros((1, 2))
+    np.testing.assert_array_equal(bagwise.load(tmp_path / "again").predict_proba(rows), model.predict_proba(rows))
+
+
+# ---------------------------------------------------------------- damage
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model"
+    bagwise.load(fixture("vgpmil")).save(path)
+    return path
+
+
+def test_every_flipped_bit_of_a_model_file_is_found(saved):
+    whole = saved.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    random = np.random.default_rng(0)
+    places = np.concatenate([np.arange(16), random.integers(header, size=400), random.integers(len(whole), size=600)])
+    for place, bit in zip(places, random.integers(8, size=len(places)), strict=True):
+        data = bytearray(whole)
+        data[place] ^= 1 << int(bit)
+        saved.write_bytes(data)
+        with pytest.raises(ModelFileError):
+            bagwise.load(saved)
+
+
+def test_damage_in_the_numbers_is_named_as_damage(saved):
+    data = bytearray(saved.read_bytes())
+    data[-5] ^= 1
+    saved.write_bytes(data)
+    with pytest.raises(ModelFileError, match="model: the file is damaged: its content is not what its checksum says"):
+        bagwise.load(saved)
+
+
+def test_file_without_its_checksum_is_refused_and_one_written_by_another_tool_is_not(saved):
+    tensors = safetensors.torch.load_file(saved)
+    with safetensors.safe_open(str(saved), framework="pt") as file:
+        metadata = file.metadata()
+    safetensors.torch.save_file(tensors, saved, metadata=metadata)
+    bagwise.load(saved)
+    safetensors.torch.save_file(tensors, saved, metadata={"bagwise": metadata["bagwise"]})
+    with pytest.raises(ModelFileError, match="has no checksum; it is damaged"):
+        bagwise.load(saved)
+
+
+def test_checkpoint_with_a_flipped_bit_is_refused(tmp_path):
+    bags, y = Bags(np.arange(8.0)[:, None], np.arange(8)), [0, 1] * 4
+    settings = {"inference": "gibbs", "n_samples": 4, "n_burn_in": 1, "n_chains": 2, "random_state": 0}
+    model = bagwise.MILGPProbit(**settings, checkpoint=tmp_path / "c")
+    with pytest.warns(bagwise.ConvergenceWarning):
+        model.fit(bags, y)
+    data = bytearray((tmp_path / "c").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "c").write_bytes(data)
+    with pytest.raises(ModelFileError, match="checksum"):
+        model.fit(bags, y)
+
+
+# ---------------------------------------------------------------- more than a file holds
+
+
+def changed(name, path, change):
+    """A fixture with a changed description and tensors, and a checksum that fits."""
+    description, tensors = read_model(fixture(name))
+    description = copy.deepcopy(description)
+    change(description, tensors)
+    write_model(path, description, tensors)
+    return path
+
+
+def leaf(tree):
+    return leaf(tree["parts"][0]) if "parts" in tree else tree
+
+
+def put(value, *keys):
+    def change(description, tensors):
+        for key in keys[:-1]:
+            description = description[key]
+        description[keys[-1]] = value
+
+    return change
+
+
+def nested(depth):
+    def change(description, tensors):
+        for _ in range(depth):
+            description["features"]["kernel"] = {
+                "kernel": "AdditiveKernel",
+                "parts": [description["features"]["kernel"]],
+            }
+
+    return change
+
+
+def many_draws(description, tensors):
+    shape = (1, 1, 200_000, 1)
+    tensors["posterior.columns"], tensors["posterior.values"] = torch.zeros(shape).long(), torch.zeros(shape).double()
+    tensors["posterior.mean"] = torch.zeros(2000, 1).double()
+    tensors["features.inducing"] = torch.rand(2000, 2).double()
+
+
+def many_labels(description, tensors):
+    rows = 600
+    tensors["posterior.means"] = torch.zeros(1000, 1, 1, rows).double()
+
+
+CONFIGURATION = ("features", "kernel", "map", "configuration")
+GREEDY = {
+    "wide network": ("bag_gp_map", put([30_000, 30_000], *CONFIGURATION, "hidden"), "does not hold the weights"),
+    "wide network as a setting": (
+        "bag_gp_map",
+        put([30_000, 30_000], "parameters", "feature_map", "feature_map", "configuration", "hidden"),
+        "does not hold the weights",
+    ),
+    "deep network": ("bag_gp_map", put([1] * 200_000, *CONFIGURATION, "hidden"), "200000 hidden layers"),
+    "batches": (
+        "vgpmil",
+        put([10_000, 10_000], "features", "kernel", "arguments", "batch_shape"),
+        r"gives RBFKernel the argument batch_shape=\[10000, 10000\], which it cannot have",
+    ),
+    "features": (
+        "vgpmil",
+        put(10**9, "features", "kernel", "arguments", "ard_num_dims"),
+        "does not hold the parameters",
+    ),
+    "kernels in kernels": ("vgpmil", nested(200), "nests kernels too deeply"),
+    "power": (
+        "vgpmil",
+        put({"kernel": "PolynomialKernel", "arguments": {"power": 10**6}, "constraints": {}}, "features", "kernel"),
+        "argument power=1000000",
+    ),
+    "draws": ("group_kernel_machine", many_draws, "the model file asks for draws of 400,000,000 numbers in all"),
+    "covariances": ("bag_gp_gibbs", many_labels, "the model file asks for draws of 360,000,000 numbers in all"),
+    "labels times classes": (
+        "vgpmil",
+        lambda description, tensors: description["fitted"].update(
+            label_names=["x"] * 50_000, classes=list(range(50_000))
+        ),
+        "several labels, but not two classes",
+    ),
+    "rows that are not there": (
+        "vgpmil",
+        lambda description, tensors: tensors.update({"features.inducing": torch.zeros(0, 2**40).double()}),
+        "tensors that no model has",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GREEDY)
+def test_file_cannot_ask_for_more_than_it_holds(tmp_path, name):
+    source, change, message = GREEDY[name]
+    path = changed(source, tmp_path / "model", change)
+    with pytest.raises(ModelFileError, match=message):
+        bagwise.load(path)
+
+
+LIMITED = """
+import resource, sys
+import bagwise
+from bagwise import ModelFileError
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for path in sys.argv[1:]:
+    try:
+        bagwise.load(path)
+    except ModelFileError:
+        pass
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used)
+"""
+
+
+def test_refusing_greedy_files_needs_little_memory(tmp_path):
+    paths = [changed(GREEDY[name][0], tmp_path / str(k), GREEDY[name][1]) for k, name in enumerate(GREEDY)]
+    command = [sys.executable, "-c", LIMITED, *map(str, paths)]
+    kilobytes = int(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
+    assert kilobytes < 200_000
+
+
+def test_huge_header_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    text = json.dumps({"schema": 2, "note": "x" * persistence.MAX_HEADER_BYTES})
+    safetensors.torch.save_file({"a": torch.zeros(1)}, path, metadata={"bagwise": text})
+    with pytest.raises(ModelFileError, match=r"its header of 16,\d+,\d+ bytes is larger than that of any model file"):
+        read_model(path)
+    with pytest.raises(ModelFileError, match="this model cannot be saved: its description needs"):
+        write_model(path, {"note": "x" * persistence.MAX_HEADER_BYTES}, {})
+    many = {f"t{number}": torch.zeros(1) for number in range(persistence.MAX_TENSORS + 1)}
+    safetensors.torch.save_file(many, path, metadata={"bagwise": json.dumps({"schema": 1})})
+    with pytest.raises(ModelFileError, match="holds tensors that no model has"):
+        read_model(path)
+
+
+# ---------------------------------------------------------------- fields
+
+
+WRONG = [None, True, -1, 2**70, 0.5, 1e308, "text", "\ud800", [], [None], ["a", 1], {}, {"a": [1]}, [[[0]]]]
+
+
+def places(tree, at=()):
+    """Every place in a description that holds something."""
+    parts = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, part in parts:
+        yield (*at, key)
+        yield from places(part, (*at, key))
+
+
+@pytest.mark.parametrize("name", ["bag_gp_map", "gpmil_hard", "miplgp_exact", "group_kernel_machine"])
+def test_wrong_value_in_any_field_is_refused_or_harmless(tmp_path, name):
+    description, _ = read_model(fixture(name))
+    with np.load(fixture(name).with_suffix(".npz")) as known:
+        bags = Bags(known["X"], known["index"])
+    random = np.random.default_rng(0)
+    every = [place for place in places(description) if place[:2] != ("chains", "names")]
+    refused = 0
+    for place in every:
+        for wrong in random.choice(len(WRONG), 3, replace=False):
+            path = changed(name, tmp_path / "model", put(WRONG[wrong], *place))
+            try:
+                model = bagwise.load(path)
+            except ModelFileError:
+                refused += 1
+            else:
+                assert np.isfinite(model.predict_proba(bags)).all(), (place, WRONG[wrong])
+    assert refused > len(every)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("parameters",), 5),
+        (("features", "bias"), "big"),
+        (("features", "origin"), 5),
+        (("fitted", "seed"), 1.5),
+        (("fitted", "classes"), {"a": 1}),
+        (("fitted", "feature_names"), [1, 2]),
+        (("fitted", "columns"), {"bag": ["x"]}),
+        (("fitted", "columns"), {"label": "x"}),
+        (("fitted", "log_evidence"), "high"),
+        (("fitted", "own"), []),
+        (("traces", "trace_"), {"name": "x"}),
+        (("parameters", "bias"), [1, 2]),
+        (("parameters", "bias"), {"float": 3}),
+        (("posterior",), "oracle"),
+        (("link",), ["probit"]),
+        (("chains",), {"names": [1], "labels": None}),
+        (("fitted", "label_names"), ["\ud800"]),
+        (("fitted", "label_names"), []),
+    ],
+)
+def test_wrong_type_is_refused_by_the_name_of_its_field(tmp_path, place, value):
+    path = changed("vgpmil", tmp_path / "model", put(value, *place))
+    with pytest.raises(ModelFileError, match=rf"incomplete or damaged: {'.'.join(place)} is .*, expected"):
+        bagwise.load(path)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def scaled(name, factor):
+    return lambda description, tensors: tensors.update({name: tensors[name] * factor})
+
+
+def first(name, value):
+    def change(description, tensors):
+        tensors[name].reshape(-1)[0] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("vgpmil", first("features.shift", 1.8e308)),
+        ("vgpmil", first("features.shift", 1e200)),
+        ("bag_gp_two_labels", first("features.shift", 1e30)),
+        ("vgpmil", first("features.scale", 1e-300)),
+        ("vgpmil", scaled("features.inducing", 1e200)),
+        ("vgpmil", scaled("features.lower", 1e-250)),
+        ("vgpmil", scaled("posterior.mean", 1e308)),
+        ("vgpmil", scaled("posterior.factors", 1e-200)),
+        ("vgpmil", first("kernel.raw_lengthscale", -1e300)),
+        ("bag_gp_ep", first("kernel.raw_outputscale", 1e300)),
+        ("bag_gp_ep", put(1e300, "features", "bias")),
+        ("bag_gp_map", scaled("kernel.feature_map.layers.2.weight", 1e308)),
+        ("bag_gp_gibbs", scaled("posterior.means", 1e300)),
+        ("miplgp_exact", scaled("posterior.weights", 1e308)),
+    ],
+)
+def test_numbers_that_give_no_finite_answers_are_refused(tmp_path, name, change):
+    with pytest.raises(ModelFileError, match=r"values that no model has|damaged|not finite"):
+        bagwise.load(changed(name, tmp_path / "model", change))
