@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gpytorch
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError, BagDataWarning
+from bagwise.gp.kernels import trainable_kernel
 
 SAME = 1e-10  # what rounding may change in a probability
 
@@ -198,9 +198,7 @@ def check_kernel_variance(estimator: Any) -> None:
     (A kernel machine has no variance of its own: its function is a sum over centres, and far from all of them it is 0.)
     """
     bags, y = _problem(estimator)
-    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()).double()
-    kernel.outputscale = 4.0
-    kernel.base_kernel.lengthscale = 1.0
+    kernel = trainable_kernel("rbf", bags.n_features, lengthscale=1.0, variance=4.0, ard=False)
     fixed = {"kernel": kernel, "bias": 0.0, "learn": False}
     settings = {name: value for name, value in fixed.items() if name in estimator.get_params()}
     model = _fit(clone(estimator).set_params(**settings), bags, y)

@@ -65,7 +65,6 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, jobs, stop):
 
 
 def test_a_cluster_finds_what_one_finds(tmp_path):
-    pytest.importorskip("distributed")
     code = (
         "import sys; from pathlib import Path; from distributed import LocalCluster\n"
         "from tests.bench.tiny_table import tiny_table; from bagwise.bench.run import Plan, run\n"

@@ -1,5 +1,6 @@
 """What estimators that can run chains share: fitting by Gibbs sampling, diagnostics, Monte Carlo errors."""
 
+import warnings
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -58,22 +59,17 @@ class SampledClassifier(BagClassifier):
         return error if self._several() else PredictionError(error.bags[:, 0], error.instances[:, 0])
 
     def to_arviz(self) -> Any:
-        """The watched quantities and the kept draws of v as an ``arviz.InferenceData`` (needs ArviZ).
+        """The watched quantities and the kept draws of v for ArviZ (which must be installed).
 
-        v is thinned (``posterior_``), so it stands in a group of its own, ``posterior_weights``.
+        An ``arviz.InferenceData``; from ArviZ 1.0 on, which no longer has that class, an ``xarray.DataTree``. v is
+        thinned (``posterior_``), so it stands in a group of its own, ``posterior_weights``.
         """
         chains = self._sampled()
-        if find_spec("arviz") is None:
-            raise ImportError("to_arviz needs ArviZ: pip install 'bagwise[arviz]'.")
-        import arviz
-
         watched, weights = np.moveaxis(chains.values, 0, -1), self.posterior_.weights.cpu().numpy()
         names = ("evidence_log_likelihood", *chains.names[1:])  # ArviZ keeps "log_likelihood" for another thing
         named = dict(zip(names, watched if self._several() else watched[..., 0], strict=True))
-        data = arviz.from_dict(posterior=named)
         v = np.moveaxis(weights, 0, -1) if self._several() else weights[0]
-        data.add_groups(posterior_weights=arviz.from_dict(posterior={"v": v}).posterior)
-        return data
+        return for_arviz({"posterior": named, "posterior_weights": {"v": v}})
 
     def _sampled(self) -> Chains:
         chains: Chains | None = getattr(self, "chains_", None)
@@ -160,6 +156,18 @@ class SampledClassifier(BagClassifier):
                 )
             return self._record
         return fresh if self.checkpoint is None else read_checkpoint(self.checkpoint, fresh)
+
+
+def for_arviz(groups: dict[str, dict[str, Any]]) -> Any:
+    """Groups of named draws, as the installed version of ArviZ wants them."""
+    if find_spec("arviz") is None:
+        raise ImportError("to_arviz needs ArviZ: pip install 'bagwise[arviz]'.")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)  # said once a day
+        import arviz
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        return arviz.from_dict(groups)
+    return arviz.InferenceData(**{name: arviz.dict_to_dataset(draws) for name, draws in groups.items()})
 
 
 def _monitor(features: Features, bags: Bags, own: tuple[str, ...], seed: int) -> Monitor:
