@@ -72,7 +72,7 @@ def test_a_cluster_finds_what_one_finds(tmp_path):
         "    run(Plan((tiny_table(),), None, Path(sys.argv[1]), cluster=cluster.scheduler_address))\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "dask")]
-    subprocess.run(command, check=True, timeout=120, cwd=SCRIPT.parent, capture_output=True)
+    subprocess.run(command, check=True, timeout=120, cwd=SCRIPT.parents[2], capture_output=True)
     run(Plan((tiny_table(),), None, tmp_path / "one"))
     assert measured(tmp_path / "dask") == measured(tmp_path / "one")
 
