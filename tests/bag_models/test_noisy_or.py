@@ -233,7 +233,7 @@ def test_very_large_bags_take_no_absurd_time():
     said = statements([1.0, 0.0, 1.0, 0.0, 1.0], sizes)
     eta = torch.tensor(np.random.default_rng(0).normal(-6, 1, size=(sum(sizes), 1)))
     sequential_logits(eta, eta, said, Noise.of(100.0))
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(5):
         sequential_logits(eta, eta, said, Noise.of(100.0))
-    assert (time.perf_counter() - start) / 5 < 0.1
+    assert (time.process_time() - start) / 5 < 0.1

@@ -92,7 +92,8 @@ def progress(watch: Watch, total: int | None, name: str) -> Iterator[Callable[[f
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not watch.verbose) as bar:
+    hidden = not watch.verbose  # and the console quiet: before version 15 rich ends even a hidden bar with an empty line
+    with Progress(*columns, console=Console(stderr=True, quiet=hidden), disable=hidden) as bar:
         task = bar.add_task(watch.label, total=total, value="")
 
         def advance(objective: float) -> None:
