@@ -92,7 +92,7 @@ def progress(watch: Watch, total: int | None, name: str) -> Iterator[Callable[[f
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    hidden = not watch.verbose  # then the console is quiet too: rich before 15 ends even a hidden bar with an empty line
+    hidden = not watch.verbose  # so is the console quiet: rich before 15 ends even a hidden bar with an empty line
     with Progress(*columns, console=Console(stderr=True, quiet=hidden), disable=hidden) as bar:
         task = bar.add_task(watch.label, total=total, value="")
 
