@@ -4,14 +4,21 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+OLDEST := .venv-oldest
+NEWEST := .venv-newest
+PIP    := pip install --quiet --disable-pip-version-check
+QUICK  := pytest -m "not statistical" -n 2 --dist worksteal
 
-.PHONY: demo test lint bench statistical fuzz clean
+# Runs a command with an empty home folder, so that what this machine remembers cannot hide a failure.
+AWAY   := home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT INT TERM && HOME="$$home" XDG_CACHE_HOME="$$home/.cache"
+
+.PHONY: demo test test-versions test-oldest test-newest lint bench statistical fuzz clean
 
 demo: $(READY)
 	$(BIN)/bagwise demo --output demo
 
 test: lint
-	$(BIN)/pytest -m "not statistical" -n 2 --dist worksteal
+	$(AWAY) $(BIN)/$(QUICK)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -22,15 +29,33 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 statistical: $(READY)
-	$(BIN)/pytest -m statistical
+	$(AWAY) $(BIN)/pytest -m statistical
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,arviz]'
+	$(BIN)/$(PIP) -c constraints.txt -e '.[dev,arviz]'
 	touch $@
 
+# The tests with the oldest and with the newest versions that pyproject.toml allows. Each environment takes several GB.
+test-versions: test-oldest test-newest
+
+# Old versions use among themselves what newer ones have deprecated; that is no failure of ours.
+test-oldest: $(OLDEST)/.ready
+	$(AWAY) $(OLDEST)/bin/$(QUICK) -W ignore::DeprecationWarning
+
+$(OLDEST)/.ready: pyproject.toml tools/lowest.py
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(PYTHON) tools/lowest.py > $(OLDEST)/lowest.txt
+	$(OLDEST)/bin/$(PIP) -c $(OLDEST)/lowest.txt -e '.[dev,arviz]'
+	touch $@
+
+test-newest:
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/$(PIP) --upgrade --upgrade-strategy eager -e '.[dev,arviz]'
+	$(AWAY) $(NEWEST)/bin/$(QUICK)
+
 clean:
-	rm -rf $(VENV) demo build fuzz_failures .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) demo build fuzz_failures .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,13 +1,20 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import matplotlib
 import pytest
 import torch
 
+import bagwise  # noqa: F401  (before any test imports gpytorch: bagwise keeps quiet what that import warns of)
+
 matplotlib.use("Agg")
-torch.set_num_threads(1)  # small problems: threads only cost
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+hypothesis.settings.register_profile("every day the same examples", derandomize=True)
+hypothesis.settings.load_profile("every day the same examples")
+# Small problems: threads only cost. Results must not rest on their number, so it can be changed to check that.
+THREADS = os.environ.get("BAGWISE_TEST_THREADS", "1")
+torch.set_num_threads(int(THREADS))
+os.environ.setdefault("OMP_NUM_THREADS", THREADS)
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 

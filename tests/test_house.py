@@ -27,7 +27,14 @@ def test_every_module_has_its_layer():
 
 def test_gpytorch_stops_at_the_kernels():
     users = {path.name for path in SOURCES if re.search(r"^\s*(import|from) gpytorch", path.read_text(), re.M)}
-    assert users == {"kernels.py", "testing.py"}
+    assert users == {"kernels.py"}
+
+
+def test_importing_bagwise_raises_no_warning():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import bagwise"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_optional_packages_are_imported_only_where_used():
@@ -35,7 +42,7 @@ def test_optional_packages_are_imported_only_where_used():
         "import sys, bagwise; "
         "sys.exit(any(name in sys.modules for name in ('arviz', 'distributed', 'dask', 'matplotlib.pyplot')))"
     )
-    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_readme_is_short_and_its_table_of_models_is_true():

@@ -61,7 +61,8 @@ def _frame_values(frame: pd.DataFrame) -> NDArray[Any]:
         )
     if frame.shape[1] == 0:
         return np.empty(frame.shape)
-    return frame.to_numpy(dtype=_float_type(np.result_type(*(_numpy_type(kind) for kind in frame.dtypes))))
+    wanted = _float_type(np.result_type(*(_numpy_type(kind) for kind in frame.dtypes)))
+    return frame.to_numpy(dtype=wanted, na_value=np.nan)
 
 
 def _is_numeric(kind: Any) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gpytorch
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from bagwise.bag_models.rules import Rule
 from bagwise.bags import Bags
 from bagwise.evidence.statements import count, fraction, label
 from bagwise.exceptions import BagDataError, BagDataWarning
+from bagwise.gp.kernels import trainable_kernel
 
 SAME = 1e-10  # what rounding may change in a probability
 LEARNED = 0.85  # accuracy on new bags, and AUC on their instances, of a problem that every model should solve
@@ -204,9 +204,7 @@ def check_kernel_variance(estimator: Any) -> None:
     (A kernel machine has no variance of its own: its function is a sum over centres, and far from all of them it is 0.)
     """
     bags, y = _problem(estimator)
-    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()).double()
-    kernel.outputscale = 4.0
-    kernel.base_kernel.lengthscale = 1.0
+    kernel = trainable_kernel("rbf", bags.n_features, lengthscale=1.0, variance=4.0, ard=False)
     fixed = {"kernel": kernel, "bias": 0.0, "learn": False}
     settings = {name: value for name, value in fixed.items() if name in estimator.get_params()}
     model = _fit(clone(estimator).set_params(**settings), bags, y)

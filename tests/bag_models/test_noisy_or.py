@@ -60,14 +60,21 @@ def enumerated(eta, psi, known):
 # ---------------------------------------------------------------- structured
 
 
-@pytest.mark.parametrize("H", TRUST)
-@pytest.mark.parametrize("y", [0.0, 1.0])
-@pytest.mark.parametrize("known", [{}, {2: 0.0}, {1: 0.0, 5: 0.0}, {3: 1.0}, {3: 1.0, 4: 0.0}])
+KNOWN = [{}, {2: 0.0}, {1: 0.0, 5: 0.0}, {3: 1.0}, {3: 1.0, 4: 0.0}]
+
+
+def contradicts_itself(H, y, known):
+    """A known positive in a bag whose negative label is never wrong: such a bag is refused before it comes here."""
+    return math.isinf(H) and y == 0 and 1.0 in known.values()
+
+
+@pytest.mark.parametrize(
+    ("H", "y", "known"),
+    [case for case in itertools.product(TRUST, [0.0, 1.0], KNOWN) if not contradicts_itself(*case)],
+)
 def test_structured_beliefs_equal_enumeration_on_bags_of_eight(H, y, known):
     given = np.full(8, NAN)
     given[list(known)] = list(known.values())
-    if math.isinf(H) and y == 0 and 1.0 in known.values():
-        pytest.skip("such a bag is refused before it comes here")
     for seed in range(4):
         eta = np.random.default_rng(seed).normal(-1.0, 2.0, size=8)
         said = statements([[y]], [8], given)
@@ -226,7 +233,7 @@ def test_very_large_bags_take_no_absurd_time():
     said = statements([1.0, 0.0, 1.0, 0.0, 1.0], sizes)
     eta = torch.tensor(np.random.default_rng(0).normal(-6, 1, size=(sum(sizes), 1)))
     sequential_logits(eta, eta, said, Noise.of(100.0))
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(5):
         sequential_logits(eta, eta, said, Noise.of(100.0))
-    assert (time.perf_counter() - start) / 5 < 0.1
+    assert (time.process_time() - start) / 5 < 0.1

@@ -37,7 +37,7 @@ def started(folder, jobs):
 
 
 def wait_for_cells(folder, count, process):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline:
         if (folder / "tiny.jsonl").exists() and (folder / "tiny.jsonl").read_bytes().count(b"\n") >= count:
             return
@@ -53,7 +53,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, jobs, stop):
         os.killpg(process.pid, stop)
     else:
         process.send_signal(stop)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     before = records(tmp_path)
     assert 3 <= len(before) < 18
     run(Plan((tiny_table(),), None, tmp_path))
@@ -65,7 +65,6 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, jobs, stop):
 
 
 def test_a_cluster_finds_what_one_finds(tmp_path):
-    pytest.importorskip("distributed")
     code = (
         "import sys; from pathlib import Path; from distributed import LocalCluster\n"
         "from tests.bench.tiny_table import tiny_table; from bagwise.bench.run import Plan, run\n"
@@ -73,7 +72,7 @@ def test_a_cluster_finds_what_one_finds(tmp_path):
         "    run(Plan((tiny_table(),), None, Path(sys.argv[1]), cluster=cluster.scheduler_address))\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "dask")]
-    subprocess.run(command, check=True, timeout=120, cwd=SCRIPT.parent, capture_output=True)
+    subprocess.run(command, check=True, timeout=300, cwd=SCRIPT.parents[2], capture_output=True)
     run(Plan((tiny_table(),), None, tmp_path / "one"))
     assert measured(tmp_path / "dask") == measured(tmp_path / "one")
 

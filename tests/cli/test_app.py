@@ -587,7 +587,7 @@ def test_the_shape_of_images_is_read_or_refused(folder, tmp_path):
 
 def process(*arguments):
     command = [sys.executable, "-m", "bagwise", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_real_process_predicts(folder):

@@ -565,9 +565,9 @@ def test_a_bag_of_ten_thousand_instances_with_a_label():
     X = rng.normal(size=(sizes.sum(), 2))
     bags = Bags(X, np.repeat(np.arange(21), sizes))
     y = np.maximum.reduceat(X[:, 0] > 1.2, bags.offsets[:-1]).astype(int)
-    began = time.perf_counter()
+    began = time.process_time()
     model = BagGP(n_inducing=15, random_state=0).fit(bags, y)
-    assert time.perf_counter() - began < 30
+    assert time.process_time() - began < 30
     probability = model.predict_proba(bags)[:, 1]
     assert probability[0] > 0.99
     assert np.isfinite(model.predict_instance_proba(bags)).all()

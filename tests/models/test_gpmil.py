@@ -230,7 +230,11 @@ def test_the_next_query_goes_by_the_model_s_own_probabilities(problem, fitted, a
     (latent,) = latent_bags(model.features_, model.posterior_, new, points)
     log_negative = model.rule_.log_negative(latent, 0)
     said = 1.0 - torch.exp(log_negative).mean(1).numpy()
-    np.testing.assert_allclose(said, model.predict_proba(new)[:, 1], atol=0.02)
+    # Two averages over 512 points each. Over 36 seeds the largest difference was 0.031 ± 0.006, the mean one 0.005;
+    # with instances as if they were independent they are at least 0.149 and 0.027.
+    difference = np.abs(said - model.predict_proba(new)[:, 1])
+    assert difference.max() < 0.08
+    assert difference.mean() < 0.01
     chosen = suggest(model, new, n=3)
     assert (chosen.gains > 0).all()
     by_entropy = suggest(model, new, strategy="entropy")

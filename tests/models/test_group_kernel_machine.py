@@ -1,4 +1,9 @@
-"""GroupKernelMachine: what it learns, what it takes, what can be read off it, files."""
+"""GroupKernelMachine: what it learns, what it takes, what can be read off it, files.
+
+Chains that choose between kernels part ways after a difference in the last digit: another processor runs other chains.
+Where a test judges what they learn, it averages over so many of them that its threshold is about five standard
+deviations away. The comment beside a threshold gives mean ± standard deviation over 16 values of ``random_state``.
+"""
 
 import gpytorch
 import numpy as np
@@ -6,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from typer.testing import CliRunner
 
@@ -45,20 +50,20 @@ def fitted(groups):
 def test_it_learns_individuals_from_three_fractions():
     """Figure 2 of the paper, in small."""
     bags, fractions, truth = make_groups([19, 16, 20], [14, 4, 17], boundary="wave", random_state=1)
-    model = GroupKernelMachine(lengthscale=1.0, n_samples=300, n_burn_in=300, random_state=0).fit(bags, fractions)
-    found = roc_auc_score(truth, model.predict_instance_proba(bags)[:, 1])
-    assert found > 0.9
-    assert 2 < model.n_active_ < 30
+    model = GroupKernelMachine(lengthscale=1.0, n_samples=100, n_burn_in=100, n_chains=24, random_state=0)
+    found = roc_auc_score(truth, model.fit(bags, fractions).predict_instance_proba(bags)[:, 1])
+    assert found > 0.83  # 0.924 ± 0.017; calling everyone what the group is gives 0.774
+    assert 2 < model.n_active_ < 30  # 9.1 ± 0.7
 
 
 def test_fractions_say_more_than_labels():
     bags, fractions, truth = make_groups(random_state=3)
-    settings = {"lengthscale": 1.0, "standardize": False, "n_samples": 150, "n_burn_in": 150}
+    settings = {"lengthscale": 1.0, "standardize": False, "n_samples": 75, "n_burn_in": 75, "n_chains": 8}
     by_fraction = short(**settings).fit(bags, fractions)
     by_label = short(evidence="label", **settings).fit(bags, (fractions > 0).astype(int))
-    areas = [roc_auc_score(truth, model.predict_instance_proba(bags)[:, 1]) for model in (by_fraction, by_label)]
-    assert areas[0] > areas[1]
-    assert areas[0] > 0.85
+    p, p_by_label = (model.predict_instance_proba(bags)[:, 1] for model in (by_fraction, by_label))
+    assert log_loss(truth, p) < log_loss(truth, p_by_label)  # 0.170 ± 0.005 and 0.212 ± 0.007
+    assert roc_auc_score(truth, p) > 0.85  # 0.897 ± 0.006
 
 
 def test_probabilities_are_averages_over_the_draws(fitted, groups):
@@ -90,7 +95,8 @@ def test_what_is_active_can_be_read(fitted):
     watched = fitted.chains_.values[0, fitted.chains_.names.index("n_active")]
     assert watched.mean() == pytest.approx(fitted.n_active_)
     assert fitted.diagnostics_.loc["n_active", "mean"] == pytest.approx(fitted.n_active_)
-    assert {"log_likelihood", "log_delta2", "latent[0]"} <= set(fitted.diagnostics_.index)
+    assert {"log_likelihood", "log_delta2"} <= set(fitted.diagnostics_.index)
+    assert fitted.diagnostics_.index.str.match(r"latent\[\d+\]").sum() == 50
 
 
 def test_monte_carlo_errors_of_the_probabilities(fitted, groups):
@@ -121,14 +127,13 @@ def test_the_printed_random_walk_learns_too(groups):
 
 def test_certain_groups_and_groups_that_say_nothing(groups):
     bags, _, _ = groups
-    said = np.array([0.0, 1.0, 0.5, np.nan, 0.4, 0.5])
-    confidence = np.array([1000.0, 1000.0, 50.0, 1.0, 0.0, 10.0])
-    model = short(confidence=confidence, n_samples=80).fit(bags, said)
+    said = np.array([0.5, np.nan, 0.5, 0.0, 0.4, 1.0])
+    confidence = np.array([50.0, 1.0, 10.0, 1000.0, 0.0, 1000.0])
+    model = short(confidence=confidence, n_samples=80, n_chains=8).fit(bags, said)
     p = model.predict_instance_proba(bags)[:, 1]
-    assert p[bags.index == 0].mean() + 0.1 < p[bags.index == 1].mean()
-    silent = short(confidence=np.where(np.isnan(said) | (confidence == 0), 1.0, confidence), n_samples=80).fit(
-        bags, np.where(confidence == 0, np.nan, said)
-    )
+    assert p[bags.index == 5].mean() - p[bags.index == 3].mean() > 0.1  # 0.458 ± 0.061
+    silent = short(confidence=np.where(confidence == 0, 1.0, confidence), n_samples=80, n_chains=8)
+    silent.fit(bags, np.where(confidence == 0, np.nan, said))
     np.testing.assert_array_equal(silent.predict_instance_proba(bags)[:, 1], p)  # χ = 0 is no evidence at all
 
 
@@ -152,8 +157,10 @@ def test_known_instances_are_evidence(groups):
 def test_kinds_of_evidence_mix(groups):
     bags, fractions, _ = groups
     mixed = Evidence.concat([bagwise.fraction(fractions[:4], 100.0), bagwise.label([1]), bagwise.count([10], [10])])
-    model = short().fit(bags, mixed)
-    assert model.predict_instance_proba(bags)[bags.index == 5, 1].mean() > 0.7
+    model = short(n_chains=16).fit(bags, mixed)
+    assert (
+        model.predict_instance_proba(bags)[bags.index == 5, 1].mean() > 0.66
+    )  # 0.811 ± 0.028; 0.591 without the count
     counts = np.column_stack([fractions * bags.sizes, fractions * bags.sizes]).round()
     assert np.isfinite(short(evidence="count").fit(bags, counts).predict_proba(bags)).all()
 

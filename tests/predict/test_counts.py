@@ -188,9 +188,9 @@ def test_a_bag_of_ten_thousand():
     features, posterior, _ = a_problem()
     rng = np.random.default_rng(2)
     bags = Bags(rng.normal(size=(10_005, 3)), np.repeat([0, 1], [10_000, 5]))
-    start = time.perf_counter()
+    start = time.process_time()
     large, small = laws_by_bag(count_distribution(features, posterior, bags, SEED)[:, 0], bags)
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
     assert large.min() >= 0
     assert large.sum() == pytest.approx(1, abs=1e-10)
     each = instance_probability(features, posterior, bags)[:, 0]

@@ -7,19 +7,24 @@ arguments that shape it, the constraints of its parameters, its parts, and its p
 import copy
 import inspect
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from gpytorch import constraints, kernels
-from gpytorch.kernels import Kernel as Kernel
 from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise._validation import check_option, check_positive, shorten
 from bagwise.exceptions import BagDataError, ModelFileError, NumericalError
 from bagwise.gp.feature_maps import describe_feature_map, rebuild_feature_map
+
+with warnings.catch_warnings():
+    # linear_operator, which gpytorch brings, calls torch.jit.script while it is imported; newer versions of torch warn.
+    warnings.filterwarnings("ignore", message="`torch.jit.script`")
+    from gpytorch import constraints, kernels
+    from gpytorch.kernels import Kernel as Kernel
 
 NAMES = ("rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear")
 COLUMN_NAMES = (*NAMES, "sigmoid")  # where k(x, Z) is used as it is and k need not be positive definite

@@ -92,7 +92,8 @@ def progress(watch: Watch, total: int | None, name: str) -> Iterator[Callable[[f
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not watch.verbose) as bar:
+    hidden = not watch.verbose  # so is the console quiet: rich before 15 ends even a hidden bar with an empty line
+    with Progress(*columns, console=Console(stderr=True, quiet=hidden), disable=hidden) as bar:
         task = bar.add_task(watch.label, total=total, value="")
 
         def advance(objective: float) -> None:

@@ -67,7 +67,7 @@ def arviz_statistics(x):
         "mcse_mean": [arviz.mcse(chains) for chains in x],
         "r_hat": [arviz.rhat(chains) for chains in x],
         "ess_bulk": [arviz.ess(chains) for chains in x],
-        "ess_tail": [arviz.ess(chains, method="tail") for chains in x],
+        "ess_tail": [arviz.ess(chains, method="tail", prob=(0.05, 0.95)) for chains in x],
     }
     return {name: np.array(values, dtype=float) for name, values in found.items()}
 

@@ -130,9 +130,9 @@ def test_evidence_prefers_the_kernel_that_made_the_data():
     assert right > long + 5
 
 
-def moons_in_bags_of_50():
-    X, y = make_moons(1000, noise=0.1, random_state=0)
-    bags = Bags(X, np.random.default_rng(0).permutation(np.arange(1000) // 50))
+def moons_in_twenty_bags(size):
+    X, y = make_moons(20 * size, noise=0.1, random_state=0)
+    bags = Bags(X, np.random.default_rng(0).permutation(np.arange(20 * size) // size))
     truth = y[bags.rows]
     return bags, np.add.reduceat(truth.astype(float), bags.offsets[:-1]) / bags.sizes, truth
 
@@ -140,7 +140,7 @@ def moons_in_bags_of_50():
 def test_moments_judge_where_messages_do_not_settle(monkeypatch):
     """The start kernel (too smooth by far) would stay otherwise; learning finds the moons."""
     monkeypatch.setattr("bagwise.inference.kernel_learning.by_messages._SWEEPS", 2)
-    bags, fractions, truth = moons_in_bags_of_50()
+    bags, fractions, truth = moons_in_twenty_bags(50)
     model = BagGP(evidence="fraction", n_inducing=50, random_state=0).fit(bags, fractions)
     assert model.inference_ == "vi"
     assert model.learning_trace_.converged
@@ -148,8 +148,9 @@ def test_moments_judge_where_messages_do_not_settle(monkeypatch):
 
 
 def test_messages_judge_where_they_settle(monkeypatch):
+    """Here within 25 of 600 sweeps, whatever the inducing inputs; with bags of 50 that is a matter of luck."""
     monkeypatch.setattr("bagwise.inference.kernel_learning.by_messages._ByMoments", None)
-    bags, fractions, truth = moons_in_bags_of_50()
-    model = BagGP(evidence="fraction", n_inducing=30, random_state=0).fit(bags, fractions)
+    bags, fractions, truth = moons_in_twenty_bags(10)
+    model = BagGP(evidence="fraction", n_inducing=20, random_state=0).fit(bags, fractions)
     assert model.learning_trace_.converged
     assert np.mean(model.predict_instances(bags) == truth) > 0.97

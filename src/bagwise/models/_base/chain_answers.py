@@ -38,29 +38,34 @@ class ChainAnswers:
         return error if model._several() else PredictionError(error.bags[:, 0], error.instances[:, 0])
 
     def to_arviz(self) -> Any:
-        """The watched quantities and the kept draws of v as an ``arviz.InferenceData`` (needs ArviZ).
+        """The watched quantities and the kept draws of v for ArviZ (which must be installed).
 
-        v is thinned (``posterior_``), so it stands in a group of its own, ``posterior_weights``.
+        An ``arviz.InferenceData``; from ArviZ 1.0 on, which no longer has that class, an ``xarray.DataTree``. v is
+        thinned (``posterior_``), so it stands in a group of its own, ``posterior_weights``.
         """
         chains, model = self._watched(), self
-        if find_spec("arviz") is None:
-            raise ImportError("to_arviz needs ArviZ: pip install 'bagwise[arviz]'.")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # ArviZ greets every user once a day
-            import arviz
-
         several = model._several()  # type: ignore[attr-defined]
         weights = model.posterior_.weights.cpu().numpy()  # type: ignore[attr-defined]
         watched = np.moveaxis(chains.values, 0, -1)
         names = ("evidence_log_likelihood", *chains.names[1:])  # ArviZ keeps "log_likelihood" for another thing
         named = dict(zip(names, watched if several else watched[..., 0], strict=True))
-        data = arviz.from_dict(posterior=named)
         v = np.moveaxis(weights, 0, -1) if several else weights[0]
-        data.add_groups(posterior_weights=arviz.from_dict(posterior={"v": v}).posterior)
-        return data
+        return for_arviz({"posterior": named, "posterior_weights": {"v": v}})
 
     def _watched(self) -> Chains:
         chains: Chains | None = getattr(self, "chains_", None)
         if chains is None:
             raise AttributeError(f"this {type(self).__name__} was not fitted with inference='gibbs': it has no chains.")
         return chains
+
+
+def for_arviz(groups: dict[str, dict[str, Any]]) -> Any:
+    """Groups of named draws, as the installed version of ArviZ wants them."""
+    if find_spec("arviz") is None:
+        raise ImportError("to_arviz needs ArviZ: pip install 'bagwise[arviz]'.")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)  # said once a day
+        import arviz
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        return arviz.from_dict(groups)
+    return arviz.InferenceData(**{name: arviz.dict_to_dataset(draws) for name, draws in groups.items()})

@@ -127,6 +127,10 @@ def _are_sizes(value: Any) -> bool:
     return _is_list(value, _is_whole) and len(value) == 2 and 0 < value[0] <= value[1]
 
 
+def _are_two_numbers(value: Any) -> bool:
+    return _is_list(value, _is_number) and len(value) == 2
+
+
 def _is_rule(value: Any) -> bool:
     return isinstance(value, dict) and all(
         _is_flag(part) or part is None or _is_text(part) or _is_number(part) for part in value.values()
@@ -172,7 +176,7 @@ _FIELDS = {
     "fitted.learned_from_known": Field(_is_flag, "true or false", True),
     "notes": Field(_are_columns, "names of columns", True),
     "rule": Field(_is_rule, "the name of a rule and its numbers or words", True),
-    "features.size_range": Field(_or_nothing(lambda value: _is_list(value, _is_number) and len(value) == 2), "two numbers, or null", True),
+    "features.size_range": Field(_or_nothing(_are_two_numbers), "two numbers, or null", True),
     "fitted.seed": Field(_is_whole, "a whole number"),
     "fitted.log_evidence": Field(
         _or_nothing(lambda value: _is_number(value) or _is_list(value, _is_number)), "a number for every label, or null"
