@@ -46,7 +46,7 @@ def test_rows_do_not_depend_on_their_company(monkeypatch):
 
 def test_bag_of_vanishing_probabilities_gets_equal_shares():
     nothing = torch.zeros(2, 3, dtype=torch.float64)
-    shares = strongest_class(nothing, segments_of([2]))
+    shares = StrongestInstance(none=False).probability(nothing, segments_of([2]))
     torch.testing.assert_close(shares, torch.full((1, 3), 1 / 3, dtype=torch.float64))
 
 

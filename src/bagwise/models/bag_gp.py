@@ -289,9 +289,7 @@ class BagGP(ChainAnswers, CountAnswers):
             self.n_restarts,
             self.learn_inducing,
             np.random.RandomState(self.seed_),
-            by_bags=(self.inference_ == "bag-ep")
-            if __import__("os").environ.get("JUDGE") == "engine"
-            else may_be_judged_by_bags(counts.evidence),
+            by_bags=may_be_judged_by_bags(counts.evidence),
             pinned=counts.tight,
             rows=self.learn_rows if rows is None else rows,
         )
@@ -305,18 +303,26 @@ class BagGP(ChainAnswers, CountAnswers):
             warn_user(unsettled(trace), ConvergenceWarning)
 
     def _inferred(self, features: Features, bags: Bags, evidence: CountEvidence) -> Inferred:
+        """By the engine of ``inference_``; where it fails by the next one that can answer, with a warning."""
         limits = Limits(self.max_iter, self.tol, Watch(type(self).__name__, self.verbose, self.callback))
-        try:
-            if self.inference_ == "ep":
-                return by_messages(features, bags, evidence, limits)
-            if self.inference_ == "bag-ep":
+        while self.inference_ != "vi":
+            try:
+                if self.inference_ == "ep":
+                    return by_messages(features, bags, evidence, limits)
                 return by_bag_sites(features, bags, evidence, limits, self.seed_)
-        except NumericalError as error:
-            self.inference_, self.fallback_ = "vi", f"expectation propagation failed ({error})"
-            warn_user(
-                f"{self.fallback_}; the mean-field answer is given instead (inference_ is 'vi').", ConvergenceWarning
-            )
+            except NumericalError as error:
+                self._fall_back(error, evidence)
         return by_mean_field(features, bags, evidence, limits)
+
+    def _fall_back(self, error: NumericalError, evidence: CountEvidence) -> None:
+        """From messages to one site per bag where labels are all that bags say, else to the mean field."""
+        what = "expectation propagation" if self.inference_ == "ep" else "expectation propagation with a site per bag"
+        sites = self.inference_ == "ep" and may_be_judged_by_bags(evidence)
+        failed = f"{what} failed ({error})"
+        self.inference_ = "bag-ep" if sites else "vi"
+        self.fallback_ = failed if self.fallback_ is None else f"{self.fallback_}, then {failed}"
+        answer = "the answer with one site per bag" if sites else "the mean-field answer"
+        warn_user(f"{failed}; {answer} is given instead (inference_ is {self.inference_!r}).", ConvergenceWarning)
 
     def _by_gibbs(self, features: Features, bags: Bags, evidence: CountEvidence) -> _Sampled:
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:

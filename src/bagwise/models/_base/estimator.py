@@ -27,6 +27,7 @@ from bagwise.predict import bags as predict
 from bagwise.predict.points import Fitted
 
 SIZE_REACH = 4  # how many times larger than any training bag a bag may be before its probability is doubtful
+SIZED_REACH = 2  # the same, and how many times smaller, where size itself has an effect (``size_effect_``)
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
@@ -190,19 +191,29 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         return bags
 
     def _bags_to_judge(self, X: Any) -> Bags:
-        """Bags to be answered for as bags; warns where some are far larger than any that was learned from."""
-        bags, largest = self._check_bags(X), self.sizes_seen_[1]
-        beyond = np.flatnonzero(bags.sizes > SIZE_REACH * largest)
-        if len(beyond) and self.rule_.grows_with_size:
-            bag = int(beyond[np.argmax(bags.sizes[beyond])])
+        """Bags to be answered for as bags; warns where their sizes are far from any that was learned from."""
+        bags, (smallest, largest) = self._check_bags(X), self.sizes_seen_
+        sized = self.features_.size_range is not None
+        beyond = bags.sizes > (SIZED_REACH if sized else SIZE_REACH) * largest
+        if sized:
+            beyond |= SIZED_REACH * bags.sizes < smallest
+        if beyond.any() and (sized or self.rule_.grows_with_size):
+            bag = int(np.argmax(np.where(beyond, bags.sizes, 0)))
             warn_user(
-                f"{len(beyond)} of {len(bags)} bags have more than {SIZE_REACH} times as many instances as the largest "
-                f"bag of the fit ({largest}); bag {bags.ids[bag]!r} has {bags.sizes[bag]}. The more instances a bag "
-                "has, the more probable it is that one of them is positive, and how fast was not learned at such "
-                "sizes: do not trust these probabilities. Fit on bags of such sizes, or cut the bags up.",
+                f"{int(beyond.sum())} of {len(bags)} bags have sizes far from those of the fit ({smallest} to "
+                f"{largest} instances); bag {bags.ids[bag]!r} has {bags.sizes[bag]}. {_FAR_SIZES[sized]} "
+                "Do not trust these probabilities: fit on bags of such sizes, or cut the bags up.",
                 BagDataWarning,
             )
         return bags
+
+
+_FAR_SIZES = {
+    False: "The more instances a bag has, the more probable it is that one of them is positive, and how fast was not "
+    "learned at such sizes.",
+    True: "What the size of a bag does by itself (size_effect_) was not learned at such sizes; the nearest size of the "
+    "fit is used for it.",
+}
 
 
 class BagClassifier(BagEstimator):
