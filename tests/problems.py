@@ -39,6 +39,15 @@ def features_of(bags, **changes) -> Features:
     return make_features(bags, **(settings | changes))
 
 
+def leftover_covariance(features, bags):
+    """k(X, X) − Φ Φᵀ inside every bag, 0 between bags, from the kernel as a matrix."""
+    x = features.standardised(bags.X)
+    phi = torch.from_numpy(features.transform(bags)[0])[:, : features.n_inducing]
+    with torch.no_grad():
+        whole = (features.kernel(x).to_dense() - phi @ phi.T).numpy()
+    return np.where(bags.index[:, None] == bags.index, whole, 0.0)
+
+
 def segments_of(sizes) -> Segments:
     return Segments(torch.tensor(np.concatenate([[0], np.cumsum(sizes)]), dtype=torch.int64))
 

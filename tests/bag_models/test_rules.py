@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import quad
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
-from tests.problems import features_of, random_bags, segments_of
+from tests.problems import features_of, leftover_covariance, random_bags, segments_of
 
 from bagwise import Bags
 from bagwise.bag_models.rules import SoftMax, Witness
@@ -14,6 +14,7 @@ from bagwise.bag_models.soft_max import Pooling
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.numerics.links import LINKS, LOGISTIC, PROBIT
 from bagwise.predict.bags import bag_probability
+from bagwise.predict.points import Fitted
 
 
 @pytest.fixture
@@ -31,17 +32,18 @@ def soft_max(pooling):
     return SoftMax(pooling.name, pooling.sharpness)
 
 
-def joint_moments(bags, features, posterior, column):
+def joint_moments(bags, features, posterior, column, shares=True):
     phi, kappa = features.transform(bags)
+    left_over = leftover_covariance(features, bags) if shares else np.diag(kappa)
     factor = posterior.factors[column].numpy()
     half = np.linalg.solve(factor, phi.T)
-    return phi @ posterior.mean[:, column].numpy(), half.T @ half + np.diag(kappa)
+    return phi @ posterior.mean[:, column].numpy(), half.T @ half + left_over
 
 
 @pytest.mark.parametrize("pooling", [Pooling("sum", 1.0), Pooling("mean", 1.0), Pooling("sum", 4.0)], ids=str)
 def test_soft_max_probability_against_plain_monte_carlo(model, pooling):
     bags, features, posterior = model
-    found = bag_probability(features, posterior, soft_max(pooling), bags, 7)
+    found = bag_probability(Fitted(features, posterior, soft_max(pooling), 7), bags)
     rng = np.random.default_rng(1)
     for column in range(2):
         mean, covariance = joint_moments(bags, features, posterior, column)
@@ -56,7 +58,7 @@ def test_the_plug_in_is_another_number(model):
     bags, features, posterior = model
     mean, _ = joint_moments(bags, features, posterior, 0)
     plug_in = expit(np.log(np.add.reduceat(np.exp(mean), bags.offsets[:-1])))
-    found = bag_probability(features, posterior, SoftMax("sum", 1.0), bags, 7)[:, 0]
+    found = bag_probability(Fitted(features, posterior, SoftMax("sum", 1.0), 7), bags)[:, 0]
     assert np.abs(found - plug_in).max() > 0.02
 
 
@@ -67,14 +69,16 @@ def test_a_bag_of_one_is_exact_and_company_and_order_do_not_matter(model):
     exact = LOGISTIC.expected(mean, variance).numpy()
     for pooling in (Pooling("sum", 3.0), Pooling("mean", 0.5)):
         np.testing.assert_allclose(
-            bag_probability(features, posterior, soft_max(pooling), single, 7), exact, atol=1e-12
+            bag_probability(Fitted(features, posterior, soft_max(pooling), 7), single), exact, atol=1e-12
         )
-        whole = bag_probability(features, posterior, soft_max(pooling), bags, 7)
-        alone = [bag_probability(features, posterior, soft_max(pooling), bags[b], 7)[0] for b in range(len(bags))]
+        whole = bag_probability(Fitted(features, posterior, soft_max(pooling), 7), bags)
+        alone = [
+            bag_probability(Fitted(features, posterior, soft_max(pooling), 7), bags[b])[0] for b in range(len(bags))
+        ]
         np.testing.assert_allclose(alone, whole, atol=1e-12)
         backwards = Bags(bags.X[::-1], bags.index[::-1])
         np.testing.assert_allclose(
-            bag_probability(features, posterior, soft_max(pooling), backwards, 7)[::-1], whole, atol=1e-12
+            bag_probability(Fitted(features, posterior, soft_max(pooling), 7), backwards)[::-1], whole, atol=1e-12
         )
 
 
@@ -85,7 +89,7 @@ def moments(bags, features, posterior):
 
 def test_with_the_sum_a_bag_is_at_least_as_probable_as_its_instances(model):
     bags, features, posterior = model
-    found = bag_probability(features, posterior, SoftMax("sum", 1.0), bags, 7)
+    found = bag_probability(Fitted(features, posterior, SoftMax("sum", 1.0), 7), bags)
     mean, variance = (torch.from_numpy(part) for part in moments(bags, features, posterior))
     most = segments_of(bags.sizes).max(LOGISTIC.expected(mean, variance)).numpy()
     assert (found >= most - 1e-12).all()
@@ -96,21 +100,22 @@ def averaged(link, mean, sd):
     return quad(lambda z: chance(mean + sd * z) * norm.pdf(z), -9, 9, epsabs=1e-12, limit=200)[0]
 
 
+@pytest.mark.parametrize(("shares", "error"), [(False, 1e-9), (True, 1e-5)])  # of the factorised leftovers
 @pytest.mark.parametrize("sharpness", [0.1, 10.0, None])
 @pytest.mark.parametrize("link", LINKS)
-def test_witness_probability_against_its_definition(model, link, sharpness):
+def test_witness_probability_against_its_definition(model, link, sharpness, shares, error):
     bags, features, posterior = model
     posterior = GaussianPosterior(posterior.mean, posterior.factors, posterior.factor_of, LINKS[link])
-    found = bag_probability(features, posterior, Witness(sharpness), bags, 7)
+    found = bag_probability(Fitted(features, posterior, Witness(sharpness, shares=shares), 7), bags)
     for column in range(2):
-        mean, covariance = joint_moments(bags, features, posterior, column)
+        mean, covariance = joint_moments(bags, features, posterior, column, shares)
         for b in range(len(bags)):
             rows = slice(bags.offsets[b], bags.offsets[b + 1])
             m = mean[rows]
             P = (m == m.max()).astype(float) if sharpness is None else np.exp(sharpness * (m - m.max()))
             P /= P.sum()
             centre, sd = P @ m, np.sqrt(P @ covariance[rows, rows] @ P)
-            assert found[b, column] == pytest.approx(averaged(link, centre, sd), abs=1e-9)
+            assert found[b, column] == pytest.approx(averaged(link, centre, sd), abs=error)
 
 
 def test_expected_links_over_all_sizes_of_mean_and_variance():

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import multivariate_normal, norm
-from tests.problems import features_of, random_bags, random_labels
+from tests.problems import features_of, leftover_covariance, random_bags, random_labels
 
 from bagwise import Bags, MILGPProbit
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.numerics.links import PROBIT
 from bagwise.predict.bags import bag_probability, instance_probability, latent_moments
-from bagwise.predict.points import sobol_normals
+from bagwise.predict.points import Fitted, sobol_normals
 
 
 def some_posterior(rng, size, columns=1):
@@ -38,18 +38,22 @@ def test_instance_probability_equals_monte_carlo():
         assert instance_probability(features, posterior, bags)[i, 0] == pytest.approx(share, abs=error)
 
 
+@pytest.mark.parametrize("shares", [False, True])
 @pytest.mark.parametrize("size", range(1, 7))
-def test_bag_probability_equals_the_multivariate_normal_cdf(size):
+def test_bag_probability_equals_the_multivariate_normal_cdf(size, shares):
     rng = np.random.default_rng(size)
     training = random_bags(rng, n_bags=20)
     features = features_of(training, n_inducing=10)
     posterior = some_posterior(rng, 10)
     bag = Bags(rng.normal(size=(size, 2)), np.zeros(size, dtype=int))
     phi, kappa = features.transform(bag)
-    spread = phi @ covariance(posterior) @ phi.T + np.diag(1 + kappa)
+    left_over = leftover_covariance(features, bag) if shares else np.diag(kappa)
+    spread = phi @ covariance(posterior) @ phi.T + left_over + np.eye(size)
     all_negative = multivariate_normal(phi @ posterior.mean[:, 0].numpy(), spread, abseps=1e-6, releps=1e-6)
     exact = 1 - all_negative.cdf(np.zeros(size), rng=np.random.default_rng(0))
-    found = [bag_probability(features, posterior, AtLeastOne(), bag, seed=seed)[0, 0] for seed in range(8)]
+    found = [
+        bag_probability(Fitted(features, posterior, AtLeastOne(shares=shares), seed), bag)[0, 0] for seed in range(8)
+    ]
     assert np.sqrt(np.mean((np.array(found) - exact) ** 2)) < 1e-3  # the law of one scrambling has tails
 
 
@@ -61,8 +65,8 @@ def test_copies_of_one_instance_share_their_latent_value():
     one = Bags(x, [0])
     many = Bags(np.repeat(x, 10, axis=0), np.zeros(10))
     single = instance_probability(features, posterior, one)[0, 0]
-    assert bag_probability(features, posterior, AtLeastOne(), one, seed=0)[0, 0] == single
-    assert bag_probability(features, posterior, AtLeastOne(), many, seed=0)[0, 0] < 1 - (1 - single) ** 10 - 0.02
+    assert bag_probability(Fitted(features, posterior, AtLeastOne(), 0), one)[0, 0] == single
+    assert bag_probability(Fitted(features, posterior, AtLeastOne(), 0), many)[0, 0] < 1 - (1 - single) ** 10 - 0.02
 
 
 def test_a_bag_never_contradicts_its_instances():
@@ -70,7 +74,7 @@ def test_a_bag_never_contradicts_its_instances():
     bags = random_bags(rng, n_bags=200)
     features, posterior = features_of(bags, n_inducing=60), some_posterior(rng, 60)
     each = instance_probability(features, posterior, bags)[:, 0]
-    together = bag_probability(features, posterior, AtLeastOne(), bags, 0)
+    together = bag_probability(Fitted(features, posterior, AtLeastOne(), 0), bags)
     for b in range(len(bags)):
         mine = each[bags.offsets[b] : bags.offsets[b + 1]]
         assert mine.max() <= together[b, 0] <= min(1.0, mine.sum()) + 1e-15
@@ -147,4 +151,5 @@ def test_a_surely_negative_bag_keeps_the_digits_of_its_small_probability():
     )
     far = Bags(np.full((2, 2), 1e3), [0, 0])  # κ = 1: s = √2, f = −9
     expected = 2 * norm.cdf(-9 / np.sqrt(2))
-    assert bag_probability(features, posterior, AtLeastOne(), far, seed=0)[0, 0] == pytest.approx(expected, rel=1e-4)
+    rule = AtLeastOne(shares=False)
+    assert bag_probability(Fitted(features, posterior, rule, 0), far)[0, 0] == pytest.approx(expected, rel=1e-4)

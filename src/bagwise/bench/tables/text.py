@@ -31,7 +31,7 @@ TABLE = Table(
     sets=tuple(DataSet(f"tst{number}", f"trec9_tst{number}") for number in (1, 2, 3, 4, 7)),
     models=(
         Model("GPMIL-witness", "GPMIL", {"approximation": "witness", **_LINEAR}),
-        Model("BagGP", "BagGP", _LINEAR, rounds=1),
+        Model("BagGP", "BagGP", rounds=1),
         Model("SVM", "BagStatisticsSVM", {"kernel": "linear"}, rounds=1),
     ),
     metrics=("bag accuracy", "bag auc", "bag log_likelihood"),
