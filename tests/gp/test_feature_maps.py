@@ -18,7 +18,7 @@ from bagwise.datasets import make_bags
 from bagwise.exceptions import NumericalError
 from bagwise.gp.feature_maps import MLP, describe_feature_map, rebuild_feature_map
 from bagwise.gp.kernels import MappedKernel, cross, diagonal, gram
-from bagwise.inference.kernel_learning import by_messages as learning
+from bagwise.inference.kernel_learning import search
 
 SLOW_IS_FINE = pytest.mark.filterwarnings("ignore:the search for the kernel stopped:bagwise.ConvergenceWarning")
 
@@ -32,7 +32,7 @@ def problem():
 @pytest.fixture(autouse=True)
 def few_iterations(monkeypatch):
     """Enough to show that something is learned."""
-    monkeypatch.setattr(learning, "_MOST_ITERATIONS", 8)
+    monkeypatch.setattr(search, "_MOST_ITERATIONS", 8)
 
 
 def mapped(module, **changes):

@@ -39,6 +39,7 @@ FORMULAS = {
         * np.exp(-np.sqrt(5) * cdist(A, B) / ell)
     ),
     "linear": lambda A, B, ell: A @ B.T / ell**2,
+    "rbf+linear": lambda A, B, ell: np.exp(-0.5 * cdist(A, B) ** 2 / ell**2) + A @ B.T / ell**2,
 }
 
 

@@ -1,6 +1,5 @@
 """The one Cholesky factorisation, and what is done with its factor."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -94,30 +93,3 @@ def solve_factor(lower: Tensor, b: Tensor) -> Tensor:
 def logdet(lower: Tensor) -> Tensor:
     """log det A from the factor of A."""
     return 2.0 * lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-
-def gmres(product: Callable[[Tensor], Tensor], b: Tensor, tol: float, most: int) -> Tensor:
-    """x with |A x − b| ≤ tol |b|, or as near as ``most`` products A v come (Saad & Schultz; no restarts).
-
-    The basis of the Krylov space is orthogonalised twice; the small least-squares problem is solved anew at every step.
-    """
-    size = torch.linalg.vector_norm(b)
-    if float(size) == 0.0:
-        return torch.zeros_like(b)
-    basis, H = [b / size], b.new_zeros(most + 1, most)
-    goal = b.new_zeros(most + 1)
-    goal[0] = size
-    for k in range(most):
-        new, known = product(basis[k]), torch.stack(basis)
-        for _ in range(2):
-            along = known @ new
-            new = new - along @ known
-            H[: k + 1, k] += along
-        H[k + 1, k] = torch.linalg.vector_norm(new)
-        y = torch.linalg.lstsq(H[: k + 2, : k + 1], goal[: k + 2, None]).solution[:, 0]
-        left = torch.linalg.vector_norm(H[: k + 2, : k + 1] @ y - goal[: k + 2])
-        if float(left) <= tol * float(size) or float(H[k + 1, k]) <= 1e-14 * float(size):
-            break
-        basis.append(new / H[k + 1, k])
-    solution: Tensor = y @ torch.stack(basis[: len(y)])
-    return solution

@@ -18,8 +18,11 @@ from bagwise.gp.features import assemble
 from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.expectation_propagation import ExpectationPropagation
-from bagwise.inference.kernel_learning import by_messages as learning
-from bagwise.inference.kernel_learning.by_messages import LearningSettings, TensorBlock, _ByMessages, learn_features
+from bagwise.inference.kernel_learning import by_messages, learn, search
+from bagwise.inference.kernel_learning.by_bags import ByBags
+from bagwise.inference.kernel_learning.by_messages import ByMessages
+from bagwise.inference.kernel_learning.learn import LearningSettings, TensorBlock, learn_features
+from bagwise.inference.kernel_learning.rows import LearningRows
 from bagwise.inference.loop import SILENT, iterate
 
 
@@ -43,6 +46,14 @@ def settings(n_restarts=1, learn_inducing=False, seed=0):
     return LearningSettings(n_restarts, learn_inducing, np.random.RandomState(seed))
 
 
+def judge(features, bags, y, kernel=None, inducing=None, chunk=10_000):
+    """Messages that judge the features' own kernel and inducing inputs, or others."""
+    evidence = evidence_of(bags, y)
+    own = features.kernel if kernel is None else kernel, features.inducing if inducing is None else inducing
+    rows = LearningRows(features, *own, bags, ProbitCounts(evidence), chunk)
+    return ByMessages(rows, torch.as_tensor(evidence.ceiling()), by_messages.TOLERANCE)
+
+
 def learned(bags, y, features=None, **changes):
     return learn_features(features or start(bags), bags, evidence_of(bags, y), settings(**changes), SILENT)
 
@@ -62,23 +73,22 @@ CPU = torch.device("cpu")
 # ---------------------------------------------------------------- value and gradient
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "matern52", "exponential", "linear"])
-def test_value_and_gradient_are_those_of_a_new_inference_at_every_kernel(problem, kernel, monkeypatch):
+@pytest.mark.parametrize("chunk", [10_000, 40])
+@pytest.mark.parametrize("kernel", ["rbf", "matern52", "exponential", "linear", "rbf+linear"])
+def test_value_and_gradient_are_those_of_a_new_inference_at_every_kernel(problem, kernel, chunk, monkeypatch):
     bags, y = problem
-    monkeypatch.setattr(learning, "_TOLERANCE", 1e-11)
-    monkeypatch.setattr(learning, "_SWEEPS", 2000)
+    monkeypatch.setattr(by_messages, "TOLERANCE", 1e-11)
+    monkeypatch.setattr(by_messages, "SWEEPS", 2000)
     features = start(bags, kernel)
     own, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
-    objective = _ByMessages(own, inducing, features, bags, evidence_of(bags, y))
     blocks = [KernelParameters(own, 2), TensorBlock(inducing)]
+    objective = judge(features, bags, y, own, inducing, chunk)
 
     def again():
         parts = {"bias": features.bias, "jitter": features.jitter, "origin": ""}
         return log_evidence(assemble(own, inducing.detach(), features.shift, features.scale, **parts), bags, y)
 
-    value = objective()
-    value.backward()
-    assert value.item() == pytest.approx(again(), abs=1e-8)
+    assert objective() == pytest.approx(again(), abs=1e-8)
     step = 1e-4
     for block in blocks:
         at, gradient = block.get(), block.gradient()
@@ -97,8 +107,7 @@ def test_several_labels_are_judged_together(problem):
     bags, y = problem
     both = np.column_stack([y, 1 - y]).astype(float)
     features = start(bags)
-    values = [_ByMessages(features.kernel, features.inducing, features, bags, evidence_of(bags, columns))().item()
-              for columns in (both, both[:, [0]], both[:, [1]])]  # fmt: skip
+    values = [judge(features, bags, columns)() for columns in (both, both[:, [0]], both[:, [1]])]
     assert values[0] == pytest.approx(values[1] + values[2], abs=1e-4)
 
 
@@ -218,14 +227,14 @@ def test_the_same_random_state_learns_the_same(problem):
 def sizes_seen(monkeypatch):
     """The bags that learning looks at."""
     seen = []
-    original = _ByMessages.__init__
+    original = learn._judge
 
-    def remember(self, kernel, inducing, features, bags, evidence, **others):
-        seen.append(bags)
-        assert len(evidence.labels) == len(bags)
-        original(self, kernel, inducing, features, bags, evidence, **others)
+    def remember(some, settings):
+        seen.append(some.bags)
+        assert len(some.evidence.labels) == len(some.bags)
+        return original(some, settings)
 
-    monkeypatch.setattr(_ByMessages, "__init__", remember)
+    monkeypatch.setattr(learn, "_judge", remember)
     return seen
 
 
@@ -241,27 +250,22 @@ def test_few_instances_are_all_learned_from(problem, monkeypatch):
 def test_of_many_instances_a_part_is_learned_from_and_all_are_inferred_on(problem, monkeypatch):
     bags, y = problem
     seen = sizes_seen(monkeypatch)
-    monkeypatch.setattr(learning, "LEARNING_ROWS", 62)
-    model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
-    assert seen[0].n_instances == 60  # twelve bags of five fit
+    monkeypatch.setattr(learn, "LEAST_BAGS", 2)
+    model = BagGP(n_inducing=10, learn_rows=60, random_state=0).fit(bags, y)
+    assert [some.n_instances for some in seen] == [60]
     assert len(set(seen[0].ids)) == 12
     everything = log_evidence(model.features_, bags, y)
     assert model.log_evidence_ == pytest.approx(everything, abs=1e-4)
 
 
-def test_a_single_giant_does_not_crowd_out_the_others(monkeypatch):
+def test_a_single_giant_is_learned_from_and_does_not_crowd_out_the_others(monkeypatch):
     rng = np.random.default_rng(0)
     bags = Bags(rng.normal(size=(140, 2)), np.repeat(np.arange(9), [100, 5, 5, 5, 5, 5, 5, 5, 5]))
-    monkeypatch.setattr(learning, "LEARNING_ROWS", 40)
-    for seed in range(5):
-        chosen = learning._subset(bags, evidence_of(bags, np.arange(9) % 2), np.random.RandomState(seed))
-        assert chosen.tolist() == list(range(1, 9))
-
-
-def test_where_every_bag_is_too_large_one_is_taken(monkeypatch):
-    bags = Bags(np.random.default_rng(0).normal(size=(200, 2)), np.repeat([0, 1], 100))
-    monkeypatch.setattr(learning, "LEARNING_ROWS", 40)
-    assert len(learning._subset(bags, evidence_of(bags, [0, 1]), np.random.RandomState(0))) == 1
+    monkeypatch.setattr(learn, "MOST_OF_A_BAG", 5)
+    monkeypatch.setattr(learn, "LEAST_BAGS", 2)
+    chosen = [learn.some_bags(bags, np.ones(9, dtype=bool), 40, np.random.RandomState(seed)) for seed in range(40)]
+    assert {len(some) for some in chosen} == {8}
+    assert 25 < sum(0 in some for some in chosen) < 40  # eight of nine bags, whatever their size
 
 
 # ---------------------------------------------------------------- when it fails
@@ -270,10 +274,10 @@ def test_where_every_bag_is_too_large_one_is_taken(monkeypatch):
 def test_where_no_kernel_can_be_judged_the_given_one_stays_with_a_warning(problem, monkeypatch):
     bags, y = problem
 
-    def fails(self, design):
+    def fails(self):
         raise NumericalError("nowhere")
 
-    monkeypatch.setattr(_ByMessages, "_log_evidence", fails)
+    monkeypatch.setattr(ByBags, "__call__", fails)
     with pytest.warns(ConvergenceWarning, match="could be evaluated nowhere, so the kernel stays as given") as caught:
         model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
     assert caught[0].filename == __file__
@@ -285,7 +289,7 @@ def test_where_no_kernel_can_be_judged_the_given_one_stays_with_a_warning(proble
 
 def test_a_search_that_does_not_settle_keeps_the_best_with_a_warning(problem, monkeypatch):
     bags, y = problem
-    monkeypatch.setattr(learning, "_MOST_ITERATIONS", 1)
+    monkeypatch.setattr(search, "_MOST_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match=r"stopped after \d+ evaluations before it settled; the best"):
         model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
     monkeypatch.undo()
@@ -297,9 +301,9 @@ def test_a_search_that_does_not_settle_keeps_the_best_with_a_warning(problem, mo
 
 def test_messages_that_do_not_settle_refuse_the_kernel(problem, monkeypatch):
     bags, y = problem
-    monkeypatch.setattr(learning, "_SWEEPS", 2)
+    monkeypatch.setattr(by_messages, "SWEEPS", 2)
     features = start(bags)
-    objective = _ByMessages(features.kernel, features.inducing, features, bags, evidence_of(bags, y))
+    objective = judge(features, bags, y)
     with pytest.raises(NumericalError, match="does not settle at this kernel"):
         objective()
 
@@ -309,12 +313,11 @@ def test_messages_of_the_last_kernel_are_dropped_where_they_do_not_fit_the_next(
     bags, y = problem
     features = start(bags)
     kernel = copy.deepcopy(features.kernel)
-    objective = _ByMessages(kernel, features.inducing, features, bags, evidence_of(bags, y))
+    objective = judge(features, bags, y, kernel)
     fresh = []
     for variance in (0.5, 30.0, 2.0):
         kernel.outputscale = variance
-        alone = _ByMessages(kernel, features.inducing, features, bags, evidence_of(bags, y))
-        fresh.append(objective().item() - alone().item())
+        fresh.append(objective() - judge(features, bags, y, kernel)())
     np.testing.assert_allclose(fresh, 0.0, atol=1e-4)
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from bagwise.exceptions import NumericalError
-from bagwise.inference.kernel_learning.by_messages import TensorBlock
-from bagwise.inference.kernel_learning.search import EvidenceSearch
+from bagwise.inference.kernel_learning.learn import TensorBlock
+from bagwise.inference.kernel_learning.search import EvidenceSearch, differentiated
 from bagwise.inference.loop import SILENT, Watch
 
 
@@ -24,7 +24,7 @@ def random(seed=0):
 
 
 def search(block, objective, n_restarts=1, max_iter=100, seed=0, watch=SILENT):
-    return EvidenceSearch([block], objective).run(n_restarts, max_iter, random(seed), watch)
+    return EvidenceSearch([block], differentiated(objective)).run(n_restarts, max_iter, random(seed), watch)
 
 
 def valley(x):
@@ -54,7 +54,7 @@ def test_several_blocks_are_searched_together():
     def objective():
         return -((first.tensor[0] - 2.0) ** 2) - (first.tensor[0] + second.tensor[0]) ** 2
 
-    trace = EvidenceSearch([first, second], objective).run(1, 100, random(), SILENT)
+    trace = EvidenceSearch([first, second], differentiated(objective)).run(1, 100, random(), SILENT)
     assert trace.converged
     x, (y, z) = first.get()[0], second.get()
     assert z == pytest.approx(3.0, abs=1e-3)  # nothing but its prior speaks of it

@@ -23,7 +23,8 @@ from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, InMemory
 from bagwise.inference.kernel_learning.rows import LearningRows
 from bagwise.inference.loop import iterate
-from bagwise.numerics.linalg import gmres, whiten
+from bagwise.numerics.gmres import gmres
+from bagwise.numerics.linalg import whiten
 from bagwise.numerics.special import hazard, log_ndtr, log_pdf
 
 ROUNDS, TOLERANCE = 60, 2e-3
