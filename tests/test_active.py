@@ -14,6 +14,7 @@ from tests.problems import features_of, random_bags, random_labels
 
 from bagwise import Bags, MILGPProbit
 from bagwise.active import LARGEST_EXACT_BATCH, Suggestions, suggest
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.exceptions import BagDataError
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.numerics.links import PROBIT
@@ -51,11 +52,18 @@ def posed(model, posterior, features=None):
     return model
 
 
+def independent(model):
+    """With leftovers that instances do not share, as ``chances`` has them."""
+    model.rule_ = AtLeastOne(shares=False)
+    return model
+
+
 @pytest.fixture
 def fitted():
     rng = np.random.default_rng(7)
     bags = random_bags(rng, n_bags=30, sizes=(1, 6), n_features=3)
-    return MILGPProbit(random_state=0, bias=5.0, n_inducing=15).fit(bags, random_labels(rng, bags)), bags
+    model = MILGPProbit(random_state=0, bias=5.0, n_inducing=15).fit(bags, random_labels(rng, bags))
+    return independent(model), bags
 
 
 @pytest.fixture
@@ -63,7 +71,7 @@ def two_labels():
     rng = np.random.default_rng(8)
     bags = random_bags(rng, n_bags=30, sizes=(1, 6), n_features=3)
     y = np.stack([random_labels(rng, bags), random_labels(rng, bags)], axis=1)
-    return MILGPProbit(random_state=0, bias=5.0, n_inducing=15).fit(bags, y), bags
+    return independent(MILGPProbit(random_state=0, bias=5.0, n_inducing=15).fit(bags, y)), bags
 
 
 def far_away(spread, mean=0.0):
@@ -95,13 +103,19 @@ def test_bald_of_bags_and_instances_comes_from_the_same_draws(fitted):
     np.testing.assert_allclose(single.gains, single.utilities[single.indices])
 
 
+@pytest.mark.parametrize("shares", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 10])
 @pytest.mark.parametrize(("spread", "mean"), [(0.3, 0.0), (2.0, -1.0), (5.0, 2.0)])
-def test_bald_equals_quadrature(size, spread, mean):
+def test_bald_equals_quadrature(size, spread, mean, shares):
+    """Of copies of a row whose leftover has variance 1: one for all of them, or one for each."""
     model, x = far_away(spread, mean)
+    model.rule_ = AtLeastOne(shares=shares)
     v = np.linspace(mean - 9 * spread, mean + 9 * spread, 20_001)
     weight = norm.pdf(v, mean, spread) * (v[1] - v[0])
     p = 1 - norm.cdf(-v / np.sqrt(2)) ** size
+    if shares:
+        r = np.linspace(-8, 8, 401)
+        p = (1 - norm.cdf(-v[:, None] - r) ** size) @ (norm.pdf(r) * (r[1] - r[0]))
     expected = entropy(weight @ p) - weight @ entropy(p)
     bag = Bags(np.repeat(x, size, axis=0), np.zeros(size))
     assert suggest(model, bag).utilities[0] == pytest.approx(expected, abs=2e-3)

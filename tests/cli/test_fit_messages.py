@@ -20,13 +20,14 @@ def table(tmp_path):
 FIT = ("--bag", "slide", "--label", "sick", "--set", "learn=false", "--set", "verbose=0", "--set", "random_state=0")
 
 
+@pytest.mark.filterwarnings("default::bagwise.ConvergenceWarning")
 def test_fit_says_that_another_inference_answered(table, tmp_path, monkeypatch):
     def give_up(self):
         raise NumericalError("broken on purpose")
 
     monkeypatch.setattr(ExpectationPropagation, "step", give_up)
     said = done("fit", table, *FIT, "-o", tmp_path / "m").stdout
-    assert "iterations of vi (settled, instead of another: expectation propagation failed (broken on purpose))" in said
+    assert "iterations of vi (settled, instead of another: expectation propagation failed (broken on purpose)" in said
 
 
 def test_fit_says_nothing_of_another_inference_where_there_was_none(table, tmp_path):

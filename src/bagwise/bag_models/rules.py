@@ -103,7 +103,7 @@ class AtLeastOne(LabelRule):
 
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
         """Σ log P(yᵢ = 0 | v) over the bag; a shared leftover is averaged over."""
-        turns = latent.turns()
+        turns = latent.turns(column)
         found = [torch.cat([logs for _, logs in self._blocks(latent, column, turn)], dim=1) for turn in turns]
         return torch.logsumexp(torch.stack(found), dim=0) - math.log(len(turns))
 
@@ -167,7 +167,7 @@ class SoftMax(LabelRule):
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
         """What leftovers leave open of the score is Pᵀ C P in first order, P being its slopes at the mean."""
         P = self.pool.weights(latent.moments[0][:, column], latent.segments)
-        _, left = latent.weighted_design(P)
+        _, left = latent.weighted_design(P, column)
         rows, weights = latent.design.phi, latent.points.weights[column]
         scores = [
             self.pool.score((rows @ weights[:, some].to(rows.dtype)).double(), latent.segments)
@@ -211,7 +211,7 @@ class Witness(LabelRule):
 
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
         """The leftover Pᵀ C P of the score is integrated out exactly."""
-        rows, left = latent.weighted_design(self._weights(latent, column))
+        rows, left = latent.weighted_design(self._weights(latent, column), column)
         return _negative(latent, rows @ latent.points.weights[column], left)
 
     def _weights(self, latent: LatentBags, column: int) -> Tensor:
@@ -235,7 +235,7 @@ def _own_noise(latent: LatentBags, column: int) -> Tensor:
     more = max(0, int(latent.segments.sizes.max()) - len(quasi))
     random = np.random.default_rng([latent.points.seed, 1]).standard_normal((more, quasi.shape[1]))
     by_place = torch.cat([quasi, torch.from_numpy(random).to(quasi)])
-    return latent.leftover.rest.to(quasi.dtype).sqrt()[:, None] * by_place[_places(latent, column)]
+    return latent.leftover(column).rest.to(quasi.dtype).sqrt()[:, None] * by_place[_places(latent, column)]
 
 
 def _places(latent: LatentBags, column: int) -> NDArray[np.int64]:

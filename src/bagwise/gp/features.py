@@ -234,8 +234,7 @@ def make_features(
     if project is not None:
         ground = projected_ground(ground, bags, project, random)
     width = bags.n_features if ground.projection is None else ground.projection.shape[1]
-    scale = lengthscale if lengthscale is not None or project is not None else own_scale(bags, kernel, standardize)
-    made = kernels.make_kernel(kernel, width, scale, dtype, names).to(device)
+    made = kernels.make_kernel(kernel, width, lengthscale, dtype, names).to(device)
     rows, origin = _inducing_rows(bags, n_inducing, inducing, ground, random)
     if not whitened:
         return Features(made, rows.to(dtype), None, **ground._asdict(), origin=origin)
@@ -282,7 +281,7 @@ def projected_ground(ground: Ground, bags: Bags, width: int, random: np.random.R
 
 
 def own_scale(bags: Bags, kernel: Any, standardize: bool) -> float | None:
-    """The lengthscale of a kernel given by name on rows that are taken as they come: the size of their spread.
+    """Where to begin with the lengthscale of a kernel given by name on rows taken as they come: their spread.
 
     (Of standardised rows it is √D, which is the kernel's own choice.)
     """

@@ -26,7 +26,7 @@ def copies(link: Link, scores: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
     return -torch.expm1(negative), -torch.expm1(n[:, None] * negative)
 
 
-TURNS = 8  # draws of a shared leftover for every draw of v, where answers given v are asked for
+TURNS = 32  # draws of a shared leftover for every draw of v, where answers given v are asked for
 NEGLIGIBLE = 1e-4  # a leftover variance up to this makes no difference whether it is shared or not
 
 
@@ -74,21 +74,33 @@ class LatentBags:
         """P(y = 1) of every instance, (n, K)."""
         return self.posterior.probability(self.design.phi, self.design.kappa)
 
+    def leftover(self, column: int) -> Leftover:
+        """What the features leave over of f: a part that the instances of a bag share, and one of each alone.
+
+        Seen from one label column: what matters most is shared most exactly.
+        """
+        if column not in self._leftovers:
+            self._leftovers.clear()  # columns are asked for one after the other
+            self._leftovers[column] = self._left_over(column)
+        return self._leftovers[column]
+
     @cached_property
-    def leftover(self) -> Leftover:
-        """What the features leave over of f: a part that the instances of a bag share, and one of each alone."""
+    def _leftovers(self) -> dict[int, Leftover]:
+        return {}
+
+    def _left_over(self, column: int) -> Leftover:
         design = self.design
         if not self.shares or float(design.kappa.max()) <= NEGLIGIBLE:
             return Leftover(design.phi.new_zeros(len(design.phi), 0), design.kappa)
         own = design.phi[:, : self.features.n_inducing]
         x = self.features.standardised(self.bags.X)
-        weight = self.probability.amax(1).to(own.dtype)
+        weight = self.probability[:, column].to(own.dtype)
         return share_leftover(self.features.kernel, x, own, design.kappa, design.segments, weight)
 
-    def turns(self) -> tuple[int, ...]:
+    def turns(self, column: int) -> tuple[int, ...]:
         """Pairings of the draws of v with draws of the shared leftover, to average the latter for every v."""
         points = self.points.noise.shape[1]
-        return tuple(points * k // TURNS for k in range(TURNS)) if self.leftover.shared.shape[1] else (0,)
+        return tuple(points * k // TURNS for k in range(TURNS)) if self.leftover(column).shared.shape[1] else (0,)
 
     def centres(self, column: int, turn: int = 0) -> Iterator[tuple[slice, Tensor]]:
         """φᵀv and the shared leftover under the draws, (n, some draws) at a time, in double precision.
@@ -96,7 +108,7 @@ class LatentBags:
         ``turn`` pairs the draws of v with other draws of the leftover.
         """
         rows, weights = self.design.phi, self.points.weights[column]
-        shared = self.leftover.shared
+        shared = self.leftover(column).shared
         noise = torch.roll(self.points.noise[: shared.shape[1]], turn, dims=1).to(shared.dtype)
         for some in blocks(weights.shape[1], len(rows)):
             centre = rows @ weights[:, some].to(rows.dtype)
@@ -104,7 +116,7 @@ class LatentBags:
 
     def scores(self, column: int, turn: int = 0) -> Iterator[tuple[slice, Tensor]]:
         """The same with what is left integrated out: P(yᵢ = 1 | v) is the link's probability at the score."""
-        rest = self.leftover.rest.double()
+        rest = self.leftover(column).rest.double()
         for some, centre in self.centres(column, turn):
             yield some, self.link.score(centre, rest)
 
@@ -118,16 +130,16 @@ class LatentBags:
             parts = [torch.stack(copies(self.link, scores[rows], n), dim=1) for _, scores in self.scores(column)]
             return torch.cat(parts, dim=2).mean(2)
         mean, variance = (part[rows, column] for part in self.moments)
-        rest = self.leftover.rest[rows].double()
+        rest = self.leftover(column).rest[rows].double()
         z = torch.linspace(-8.0, 8.0, 321, dtype=torch.float64, device=mean.device)
         weights = torch.exp(-0.5 * z.square())
         centre = mean[:, None] + (variance - rest).clamp(min=0.0).sqrt()[:, None] * z
         found = torch.stack(copies(self.link, self.link.score(centre, rest), n), dim=1)
         return found @ (weights / weights.sum())
 
-    def weighted_design(self, P: Tensor) -> tuple[Tensor, Tensor]:
+    def weighted_design(self, P: Tensor, column: int) -> tuple[Tensor, Tensor]:
         """Pᵀ Φ, (b, R), and the variance |UᵀP|² + Σ P² d that leftovers add to Pᵀ f, (b,)."""
-        shared, rest = (part.to(P.dtype) for part in self.leftover)
+        shared, rest = (part.to(P.dtype) for part in self.leftover(column))
         left = self.segments.sum(P.square() * rest)
         if shared.shape[1]:
             left = left + self.segments.sum(P[:, None] * shared).square().sum(1)
@@ -140,7 +152,7 @@ class LatentBags:
         is that of a row Pᵀ Φ with what is left over of independent instances.
         """
         linear = kernels.is_linear(self.features.kernel)
-        mean, variance = self.posterior.moments(*(self._weighted_row(P) if linear else self.weighted_design(P)))
+        mean, variance = self.posterior.moments(*(self._weighted_row(P) if linear else self.weighted_design(P, column)))
         return mean[:, column], variance[:, column]
 
     def _weighted_row(self, P: Tensor) -> tuple[Tensor, Tensor]:

@@ -266,7 +266,7 @@ class BagGP(ChainAnswers, CountAnswers):
 
     def _wants_sizes(self, features: Features, bags: Bags, evidence: CountEvidence) -> bool:
         """Whether there shall be a column log n, judged at the present kernel."""
-        if self.size_effect != "auto" or not may_have_sizes(bags, evidence):
+        if self.size_effect != "auto" or not self.learn or not may_have_sizes(bags, evidence):
             return self.size_effect is True
         return gain_of_sizes(replace(features, size_range=None), bags, evidence, self.seed_) > LEAST_GAIN
 

@@ -157,7 +157,7 @@ def test_parameters_without_a_prior_restart_from_where_they_were():
         seen.append((free.tensor.item(), held.tensor.item()))
         return 0.0 * free.tensor[0] + 0.0 * held.tensor[0]
 
-    EvidenceSearch([free, held], objective).run(3, 5, random(), SILENT)
+    EvidenceSearch([free, held], differentiated(objective)).run(3, 5, random(), SILENT)
     assert {first for first, _ in seen} == {7.0}
     assert len({second for _, second in seen}) >= 3
 
