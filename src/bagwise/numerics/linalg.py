@@ -109,7 +109,6 @@ def gmres(product: Callable[[Tensor], Tensor], b: Tensor, tol: float, most: int)
     goal[0] = size
     for k in range(most):
         new, known = product(basis[k]), torch.stack(basis)
-        length = float(torch.linalg.vector_norm(new))
         for _ in range(2):
             along = known @ new
             new = new - along @ known
@@ -117,7 +116,7 @@ def gmres(product: Callable[[Tensor], Tensor], b: Tensor, tol: float, most: int)
         H[k + 1, k] = torch.linalg.vector_norm(new)
         y = torch.linalg.lstsq(H[: k + 2, : k + 1], goal[: k + 2, None]).solution[:, 0]
         left = torch.linalg.vector_norm(H[: k + 2, : k + 1] @ y - goal[: k + 2])
-        if float(left) <= tol * float(size) or float(H[k + 1, k]) <= 1e-14 * length:
+        if float(left) <= tol * float(size) or float(H[k + 1, k]) <= 1e-14 * float(size):
             break
         basis.append(new / H[k + 1, k])
     solution: Tensor = y @ torch.stack(basis[: len(y)])
