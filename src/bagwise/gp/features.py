@@ -274,7 +274,7 @@ def projected_ground(ground: Ground, bags: Bags, width: int, random: np.random.R
     """
     rows = _unit_rows(bags.X)
     width = max(1, min(width, *(size - 1 for size in rows.shape)))
-    with np.errstate(divide="ignore", invalid="ignore"):  # of rows that are all alike it also takes shares of no variance
+    with np.errstate(divide="ignore", invalid="ignore"):  # it takes shares of the variance, and rows may be all alike
         svd = TruncatedSVD(width, random_state=random).fit(rows)
     lengths = np.square(svd.transform(rows)).sum(axis=1).mean()
     directions = svd.components_.T * math.sqrt(width / (lengths if lengths > 0 else 1.0))

@@ -125,6 +125,13 @@ def test_at_least_so_many_bags_take_part_however_large_they_are():
     assert len(some) == learn.LEAST_BAGS
 
 
+def test_large_bags_count_as_the_rows_that_are_kept_of_them():
+    sizes = np.full(300, 4 * learn.MOST_OF_A_BAG)
+    assert learn.bags_within(sizes, 100 * learn.MOST_OF_A_BAG) == 100
+    assert learn.bags_within(np.full(300, 100), 10_000) == 100
+    assert learn.bags_within(sizes, 10**9) == 300
+
+
 def test_bags_with_other_evidence_than_labels_stay_whole():
     bags, evidence = many_sizes()
     for some, _ in stages(bags, evidence, by_bags=False):
