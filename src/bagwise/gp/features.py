@@ -271,11 +271,12 @@ def projected_ground(ground: Ground, bags: Bags, width: int, random: np.random.R
     Standardising thousands of mostly empty columns puts every row at its own distance from all others, however alike
     they are; what rows of unit length share is in a few directions.
     """
-    rows = normalize(bags.X)
+    rows = _unit_rows(bags.X)
     width = max(1, min(width, *(size - 1 for size in rows.shape)))
-    svd = TruncatedSVD(width, random_state=random).fit(rows)
+    with np.errstate(divide="ignore", invalid="ignore"):  # it takes shares of the variance, and rows may be all alike
+        svd = TruncatedSVD(width, random_state=random).fit(rows)
     lengths = np.square(svd.transform(rows)).sum(axis=1).mean()
-    directions = svd.components_.T * math.sqrt(width / max(lengths, np.finfo(float).tiny))
+    directions = svd.components_.T * math.sqrt(width / (lengths if lengths > 0 else 1.0))
     shift, scale = _no_moments(bags, ground.shift.device)
     return ground._replace(shift=shift, scale=scale, projection=torch.tensor(directions, device=shift.device))
 
@@ -393,10 +394,15 @@ def bag_slices(offsets: NDArray[np.int64], rows: int) -> Iterator[slice]:
 def standardised_rows(X: Any, shift: Tensor, scale: Tensor, projection: Tensor | None = None) -> Tensor:
     """Rows as a kernel sees them, in double precision on the device of the moments."""
     if projection is not None:
-        rows = normalize(X.astype(np.float64)) @ projection.cpu().double().numpy()
+        rows = _unit_rows(X) @ projection.cpu().double().numpy()
         return torch.tensor(np.asarray(rows), dtype=shift.dtype, device=shift.device)
     dense = X.toarray() if scipy.sparse.issparse(X) else X
     return torch.tensor(dense, dtype=shift.dtype, device=shift.device).sub_(shift).div_(scale)  # a copy of this chunk
+
+
+def _unit_rows(X: Any) -> Any:
+    """Rows of length 1 (or 0), also where their squares are no numbers."""
+    return normalize(normalize(X.astype(np.float64), norm="max"))
 
 
 def _sparse_products(X: Any, inducing: Tensor, shift: Tensor, scale: Tensor) -> tuple[NDArray[Any], NDArray[Any]]:

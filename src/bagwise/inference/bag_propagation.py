@@ -132,10 +132,9 @@ def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Po
     """Bags as rows at the present q(v)."""
     labelled, seen = _labelled(chunk), labelled_design(chunk)
     new = linearise(seen.phi, seen.kappa, seen.segments, look.draws.to(seen.phi.dtype))
-    if pooled is None:
-        return {}, Pooled(_pooled_chunk(chunk, labelled, new), None, int(labelled.sum()))
-    rows = pooled.bag_rows().blended(new, look.share)
-    return {}, pooled._replace(chunk=_with_rows(pooled.chunk, rows))
+    rows = new if pooled is None else pooled.bag_rows().blended(new, look.share)
+    sites = None if pooled is None else pooled.sites
+    return {}, Pooled(_pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
 
 
 def _labelled(chunk: Chunk) -> Tensor:
@@ -182,13 +181,6 @@ def _pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
         torch.cat([bags.offset, single.new_zeros(len(single))]),
     )
     return Chunk(joined, evidence)
-
-
-def _with_rows(chunk: Chunk, bags: BagRows) -> Chunk:
-    design, b = chunk.design, len(bags.offset)
-    assert design.offset is not None
-    phi = torch.cat([bags.rows, design.phi[b:]])
-    return chunk._replace(design=design._replace(phi=phi, offset=torch.cat([bags.offset, design.offset[b:]])))
 
 
 class _PooledChunks:

@@ -260,7 +260,8 @@ class BagGP(ChainAnswers, CountAnswers):
     def _first_features(self, bags: Bags, kind: Any) -> Features:
         """Features before anything is learned; sparse rows are projected where the kernel is ours to choose."""
         own = isinstance(self.kernel, str) and self.kernel == "auto"
-        project = DIRECTIONS if own and scipy.sparse.issparse(bags.X) and self.feature_map is None else None
+        sparse = scipy.sparse.issparse(bags.X) and bags.n_features > 1
+        project = DIRECTIONS if own and sparse and self.feature_map is None else None
         inducing = "principal" if own and kind == "linear" and isinstance(self.inducing, str) else None
         return self._make_features(bags, self._first_kernel(bags, kind, project), inducing=inducing, project=project)
 

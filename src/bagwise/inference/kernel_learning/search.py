@@ -81,6 +81,7 @@ class EvidenceSearch:
     def run(self, n_restarts: int, max_iter: int, random: np.random.RandomState, watch: Watch) -> Trace:
         """Search from the current values and from further draws of the prior; leaves the best in place.
 
+        A search that ends among evaluations that failed has not settled, though their slope of 0 looks like it.
         Should every start turn out to be one that cannot be evaluated, a few more are drawn.
         The trace holds the best value after every evaluation. Ctrl-C ends the search with the best point so far.
         """
@@ -100,7 +101,7 @@ class EvidenceSearch:
                     )
                     if self._best > before:
                         self.inverse_curvature = found.hess_inv.matvec
-                        converged = bool(found.success) or self._enough or self._settled()
+                        converged = not self._failures and (bool(found.success) or self._enough or self._settled())
             except KeyboardInterrupt:
                 interrupted = True
         self._set(self._best_at)
@@ -126,13 +127,8 @@ class EvidenceSearch:
             raise StopIteration
 
     def _settled(self) -> bool:
-        """Whether the last evaluations gained nothing that matters; their rounding can stop a line search early.
-
-        Evaluations that failed say nothing: a search that ends among them has not settled.
-        """
-        if len(self._course) <= _LAST or self._failures:
-            return False
-        return self._course[-1] - self._course[-1 - _LAST] < _NOTHING
+        """Whether the last evaluations gained nothing that matters; their rounding can stop a line search early."""
+        return len(self._course) > _LAST and self._course[-1] - self._course[-1 - _LAST] < _NOTHING
 
     def _drawn(self, start: Vector, random: np.random.RandomState) -> Vector:
         proper = np.isfinite(self._spread)

@@ -375,7 +375,9 @@ def _check_values(model: Any) -> None:
 def _check_answers(model: Any) -> None:
     """What the model says of its own inducing inputs; from sound numbers follow finite answers."""
     features = model.features_
-    rows = (features.inducing[:_PROBED].double() * features.scale + features.shift).cpu().numpy()
+    seen = features.inducing[:_PROBED].double()
+    own = seen if features.projection is None else seen @ features.projection.T
+    rows = (own * features.scale + features.shift).cpu().numpy()
     bags = Bags(rows, np.zeros(len(rows)), feature_names=getattr(model, "feature_names_in_", None))
     if isinstance(model.posterior_, ExactPosterior):  # solves that take as long as the fit are left out
         answers = [part.cpu().numpy() for part in exact_moments(features, model.posterior_, bags, 0)]

@@ -1,0 +1,62 @@
+"""Column moments: as numpy's, in stretches, for sparse rows, and for numbers whose squares are none."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bagwise.gp import moments
+from bagwise.gp.moments import column_moments
+
+STORAGES = [np.asarray, scipy.sparse.csr_array, scipy.sparse.csr_matrix]
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4)) * (rng.random((50, 4)) < 0.5)
+    X[:, 3] += 1.0
+    return X
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, 1e300])
+def test_column_moments_scale_with_the_numbers_up_to_the_ends_of_double_precision(rows, storage, scale):
+    mean, deviation = column_moments(storage(scale * rows))
+    np.testing.assert_allclose(mean, scale * rows.mean(0), rtol=1e-12, atol=1e-15 * scale)
+    np.testing.assert_allclose(deviation, scale * rows.std(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_columns_of_very_different_scale_do_not_disturb_each_other(rows, storage):
+    scales = np.array([1e-300, 1e300, 1.0, 1e-10])
+    mean, deviation = column_moments(storage(rows * scales))
+    np.testing.assert_allclose(mean, scales * rows.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(deviation, scales * rows.std(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_stretches_of_rows_change_no_moment(rows, scale, monkeypatch):
+    whole = column_moments(scale * rows)
+    monkeypatch.setattr(moments, "_ROWS", 7)
+    for part, expected in zip(column_moments(scale * rows), whole, strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("value", [0.0, 0.1, -3e7, 1e300, 1e-300])
+def test_constant_column_has_deviation_one(storage, value):
+    mean, deviation = column_moments(storage(np.full((30, 2), value)))
+    np.testing.assert_allclose(mean, value, rtol=1e-15)
+    assert np.array_equal(deviation, [1.0, 1.0])
+
+
+def test_a_large_offset_leaves_the_deviation_its_digits(rows):
+    _, deviation = column_moments(rows + 1e8)
+    np.testing.assert_allclose(deviation, rows.std(0), rtol=1e-7)
+
+
+def test_the_given_rows_are_left_as_they_are(rows):
+    sparse = scipy.sparse.csr_array(rows)
+    before = sparse.copy()
+    column_moments(sparse)
+    assert (sparse != before).nnz == 0

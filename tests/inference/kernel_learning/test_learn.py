@@ -1,0 +1,237 @@
+"""Learning a kernel in stages: which bags take part, how many rows, and what chunks and interruptions leave of it."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from gpytorch import kernels as gpk
+from tests.problems import features_of
+
+from bagwise import Bags
+from bagwise.datasets import make_bags
+from bagwise.evidence.counts import CountEvidence
+from bagwise.exceptions import NumericalError
+from bagwise.gp import kernels
+from bagwise.gp.kernel_parameters import KernelParameters
+from bagwise.inference.kernel_learning import learn, search
+from bagwise.inference.kernel_learning.learn import LearningSettings, learn_features
+from bagwise.inference.loop import SILENT
+
+
+def settings(seed=0, **changes):
+    return LearningSettings(
+        **({"n_restarts": 1, "learn_inducing": False, "by_bags": True} | changes), random=np.random.RandomState(seed)
+    )
+
+
+def labels_of(y, bags):
+    return CountEvidence(np.asarray(y, dtype=float)[:, None], bags.sizes)
+
+
+def many_sizes(n_bags=300, largest=1500):
+    """Bags of one row up to many, whose single feature is the number of their bag."""
+    sizes = np.unique(np.geomspace(1, largest, n_bags).astype(int)).repeat(3)
+    index = np.repeat(np.arange(len(sizes)), sizes)
+    bags = Bags(index[:, None].astype(float), index)
+    return bags, labels_of(np.arange(len(bags)) % 2, bags)
+
+
+def stages(bags, evidence, **changes):
+    return list(learn._stages(bags, evidence, settings(**changes)))
+
+
+def members(some):
+    """Which bags of ``many_sizes`` are there."""
+    return set(some.X[:, 0].astype(int).tolist())
+
+
+def start(bags):
+    made = kernels.trainable_kernel("rbf", bags.n_features, None, 8.0, False)
+    return features_of(bags, kernel=made, lengthscale=None, bias=5.0, n_inducing=8)
+
+
+def parameters(features):
+    return KernelParameters(features.kernel, features.inducing.shape[1]).get()
+
+
+# ---------------------------------------------------------------- which bags
+
+
+def test_stages_are_nested_and_end_with_everything():
+    bags, evidence = many_sizes()
+    found = stages(bags, evidence)
+    assert len(found) == 3
+    for (fewer, _), (more, _) in itertools.pairwise(found):
+        assert members(fewer) <= members(more)
+    assert found[-1][0].n_instances == bags.n_instances
+    assert all(len(some) == len(said.labels) for some, said in found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_bag_is_left_out_of_a_stage_for_its_size(seed):
+    bags, evidence = many_sizes()
+    large = set(np.flatnonzero(bags.sizes > learn.MOST_OF_A_BAG).tolist())
+    share = len(large) / len(bags)
+    for some, _ in stages(bags, evidence, seed=seed)[:2]:
+        expected = share * len(some)
+        assert abs(len(members(some) & large) - expected) < 4 * np.sqrt(expected * (1 - share)) + 1e-9
+        assert members(some) & large
+
+
+def test_large_bags_are_thinned_before_the_last_stage_and_whole_in_it():
+    bags, evidence = many_sizes()
+    found = stages(bags, evidence)
+    for some, said in found[:-1]:
+        assert some.sizes.max() <= learn.MOST_OF_A_BAG
+        assert np.array_equal(np.diff(said.offsets), some.sizes)
+        numbers = np.array(sorted(members(some)))
+        assert np.array_equal(some.sizes, np.minimum(bags.sizes[numbers], learn.MOST_OF_A_BAG))
+        assert np.array_equal(said.labels[:, 0], numbers % 2)
+    assert found[-1][0].sizes.max() == bags.sizes.max()
+
+
+def test_few_rows_are_one_stage():
+    bags, y, _ = make_bags(20, (2, 9), 2, random_state=0)
+    ((some, said),) = stages(bags, labels_of(y, bags))
+    assert np.array_equal(some.X, bags.X)
+    assert np.array_equal(said.labels[:, 0], y)
+
+
+def test_bags_that_say_nothing_take_no_part():
+    bags, evidence = many_sizes()
+    evidence.labels[::2] = np.nan
+    for some, said in stages(bags, evidence):
+        assert not any(number % 2 == 0 for number in members(some))
+        assert not np.isnan(said.labels).any()
+
+
+@pytest.mark.parametrize("rows", [2_000, 3_000, 20_000])
+def test_learn_rows_limits_the_rows_of_every_stage(rows):
+    bags, evidence = many_sizes()
+    found = stages(bags, evidence, rows=rows)
+    assert len(found) == 1 + (rows > learn.STAGES[0])
+    most = max(some.n_instances for some, _ in found)
+    floor = learn.LEAST_BAGS * learn.MOST_OF_A_BAG if rows < 20_000 else 0
+    assert most <= max(rows + learn.MOST_OF_A_BAG, floor)
+    assert most < bags.n_instances
+
+
+def test_at_least_so_many_bags_take_part_however_large_they_are():
+    sizes = np.full(80, 600)
+    index = np.repeat(np.arange(80), sizes)
+    bags = Bags(index[:, None].astype(float), index)
+    some, _ = stages(bags, labels_of(np.arange(80) % 2, bags))[0]
+    assert len(some) == learn.LEAST_BAGS
+
+
+def test_large_bags_count_as_the_rows_that_are_kept_of_them():
+    sizes = np.full(300, 4 * learn.MOST_OF_A_BAG)
+    assert learn.bags_within(sizes, 100 * learn.MOST_OF_A_BAG) == 100
+    assert learn.bags_within(np.full(300, 100), 10_000) == 100
+    assert learn.bags_within(sizes, 10**9) == 300
+
+
+def test_bags_with_other_evidence_than_labels_stay_whole():
+    bags, evidence = many_sizes()
+    for some, _ in stages(bags, evidence, by_bags=False):
+        numbers = np.array(sorted(members(some)))
+        assert np.array_equal(some.sizes, bags.sizes[numbers])
+
+
+# ---------------------------------------------------------------- what is learned
+
+
+@pytest.fixture(scope="module")
+def problem():
+    bags, y, _ = make_bags(40, (2, 12), 2, random_state=3)
+    return bags, y
+
+
+@pytest.mark.parametrize("by_bags", [True, False])
+def test_chunks_of_rows_change_no_learned_kernel(problem, by_bags, monkeypatch):
+    bags, y = problem
+    whole = learn_features(start(bags), bags, labels_of(y, bags), settings(by_bags=by_bags), SILENT)
+    monkeypatch.setattr(learn, "CHUNK_ROWS", 50)
+    cut = learn_features(start(bags), bags, labels_of(y, bags), settings(by_bags=by_bags), SILENT)
+    np.testing.assert_allclose(parameters(cut.features), parameters(whole.features), rtol=1e-5, atol=1e-5)
+    assert not np.allclose(parameters(whole.features), parameters(start(bags)), atol=1e-2)
+
+
+def test_learning_in_stages_comes_near_to_learning_from_all_rows(problem, monkeypatch):
+    bags, y = problem
+    whole = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
+    monkeypatch.setattr(learn, "STAGES", (80, 160))
+    monkeypatch.setattr(learn, "LEAST_BAGS", 5)
+    staged = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
+    assert np.abs(parameters(staged.features) - parameters(whole.features)).max() < 0.3
+    assert staged.trace.converged
+
+
+def test_a_kernel_with_nothing_free_is_left_alone_and_has_no_trace(problem):
+    bags, y = problem
+    kernel = gpk.RBFKernel()
+    kernel.raw_lengthscale.requires_grad_(False)
+    features = features_of(bags, kernel=kernel, lengthscale=None)
+    learned = learn_features(features, bags, labels_of(y, bags), settings(), SILENT)
+    assert learned.features is features
+    assert learned.trace is None
+
+
+def test_the_given_features_are_not_changed(problem):
+    bags, y = problem
+    features = start(bags)
+    before = parameters(features)
+    learn_features(features, bags, labels_of(y, bags), settings(learn_inducing=True), SILENT)
+    assert np.array_equal(parameters(features), before)
+    assert torch.equal(features.inducing, start(bags).inducing)
+
+
+def test_interruption_keeps_the_best_kernel_so_far(problem, monkeypatch):
+    bags, y = problem
+    judge_of, seen = learn._judge, []
+
+    def interrupted(some, chosen):
+        inner = judge_of(some, chosen)
+
+        def judge():
+            if len(seen) == 4:
+                raise KeyboardInterrupt
+            block = KernelParameters(some.kernel, 2)
+            value = inner()
+            seen.append(
+                (value - 0.5 * float(np.square((block.get() - block.centre) / block.spread).sum()), block.get())
+            )
+            return value
+
+        return judge
+
+    monkeypatch.setattr(learn, "_judge", interrupted)
+    learned = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
+    assert learned.trace.interrupted
+    assert not learned.trace.converged
+    best = max(seen, key=lambda pair: pair[0])
+    np.testing.assert_allclose(parameters(learned.features), best[1])
+
+
+def test_a_kernel_that_can_be_judged_nowhere_stays_as_given_and_is_reported(problem, monkeypatch):
+    bags, y = problem
+
+    def never(some, chosen):
+        def judge():
+            raise NumericalError("does not settle")
+
+        return judge
+
+    monkeypatch.setattr(learn, "_judge", never)
+    learned = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
+    assert not learned.trace.converged
+    assert "evaluated nowhere" in search.unsettled(learned.trace)
+    np.testing.assert_allclose(parameters(learned.features), parameters(start(bags)))
+
+
+def test_learning_by_bag_sites_stops_below_the_accuracy_of_its_judge(problem):
+    bags, y = problem
+    learned = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
+    assert learned.trace.converged
+    assert len(learned.trace) < 40
