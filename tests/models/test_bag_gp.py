@@ -15,9 +15,10 @@ from bagwise import BagDataError, BagDataWarning, BagGP, Bags, ConvergenceWarnin
 from bagwise.datasets import make_bags
 from bagwise.evidence.statements import Evidence, count, fraction, label
 from bagwise.exceptions import NumericalError
+from bagwise.inference import engines
 from bagwise.inference.expectation_propagation import ExpectationPropagation
+from bagwise.inference.kernel_learning.by_bags import ROUGH
 from bagwise.inference.mean_field import MeanField
-from bagwise.models import bag_gp
 
 NAN = np.nan
 
@@ -66,7 +67,7 @@ def test_auto_takes_the_mean_field_where_a_count_is_pinned_from_both_sides(state
 
 def test_auto_takes_the_mean_field_where_there_is_much(problem, monkeypatch):
     bags, y, _ = problem
-    monkeypatch.setattr(bag_gp, "_LARGEST_EP", 2 * bags.n_instances - 1)
+    monkeypatch.setattr(engines, "LARGEST_MESSAGES", 2 * bags.n_instances - 1)
     assert quick().fit(bags, y).inference_ == "ep"
     assert quick().fit(bags, np.column_stack([y, 1 - y])).inference_ == "vi"  # two labels: twice as much
 
@@ -94,21 +95,29 @@ def test_where_expectation_propagation_breaks_the_mean_field_answers_and_says_so
     bags, y, _ = problem
     expected = quick(inference="vi").fit(bags, y)
     monkeypatch.setattr(ExpectationPropagation, "step", failing("broken on purpose"))
-    with pytest.warns(ConvergenceWarning, match=r"failed \(broken on purpose\).*inference_ is 'vi'") as caught:
+    with pytest.warns(ConvergenceWarning, match=r"failed \(broken on purpose\).*inference_ is '(bag-ep|vi)'") as caught:
         model = quick(inference="ep").fit(bags, y)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
+    assert len(caught) == 2  # from messages to one site per bag, and from there to the mean field
+    assert {warning.filename for warning in caught} == {__file__}
     assert model.inference_ == "vi"
     assert model.trace_.name == "bound"
     np.testing.assert_array_equal(model.predict_proba(bags), expected.predict_proba(bags))
     assert model.log_evidence_ == expected.log_evidence_
 
 
-def test_where_expectation_propagation_does_not_settle_the_mean_field_answers_and_says_so(problem, monkeypatch):
+def test_where_messages_do_not_settle_one_site_per_bag_answers_and_says_so(problem, monkeypatch):
     bags, y, _ = problem
-    monkeypatch.setitem(bag_gp._CAP, "ep", 3)
+    monkeypatch.setitem(engines._CAP, "ep", 3)
     with pytest.warns(ConvergenceWarning, match="its messages still moved by .* after 3 sweeps"):
-        assert quick().fit(bags, y).inference_ == "vi"
+        assert quick().fit(bags, y).inference_ == "bag-ep"
+
+
+def test_where_no_expectation_propagation_settles_the_mean_field_answers_and_says_so(problem, monkeypatch):
+    bags, _, k = problem
+    monkeypatch.setitem(engines._CAP, "ep", 3)
+    with pytest.warns(ConvergenceWarning, match="its messages still moved by .* after 3 sweeps"):
+        model = quick(inference="ep", evidence="fraction", confidence=3.0).fit(bags, k / bags.sizes)
+    assert model.inference_ == "vi"
 
 
 def test_an_impossible_log_evidence_is_a_failure(problem, monkeypatch):
@@ -192,7 +201,7 @@ def test_an_interrupted_inference_keeps_what_it_had_and_passes_the_interruption_
 
 def test_interrupted_learning_leaves_a_usable_model_and_passes_the_interruption_on(problem, monkeypatch, tmp_path):
     bags, y, _ = problem
-    model = quick(learn=True)
+    model = quick(learn=True, size_effect=False)
     monkeypatch.setattr(ExpectationPropagation, "step", interrupting(ExpectationPropagation, "step", 70))
     with pytest.raises(KeyboardInterrupt, match="interrupted while learning the kernel"):
         model.fit(bags, y)
@@ -555,7 +564,7 @@ def test_single_precision_gives_nearly_the_same(problem, inference):
         quick(learn=True, inference=inference, dtype=kind).fit(bags, y) for kind in ("float64", "float32")
     )
     assert single.inference_ == inference
-    assert single.log_evidence_ == pytest.approx(double.log_evidence_, abs=0.02)
+    assert single.log_evidence_ == pytest.approx(double.log_evidence_, abs=0.02 + ROUGH)  # what a search may be off by
     np.testing.assert_allclose(single.predict_proba(bags), double.predict_proba(bags), atol=0.02)
 
 

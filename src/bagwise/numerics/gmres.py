@@ -20,13 +20,14 @@ def gmres(product: Callable[[Tensor], Tensor], b: Tensor, tol: float, most: int)
     basis, small = [b / size], _Triangle(size)
     for k in range(most):
         new, known = product(basis[k]), torch.stack(basis)
+        length = float(torch.linalg.vector_norm(new))
         along = known @ new
         new = new - along @ known
         again = known @ new
         new = new - again @ known
         rest = float(torch.linalg.vector_norm(new))
         small.add([*(along + again).tolist(), rest])
-        if small.left() <= tol * size or rest <= 1e-14 * size:
+        if small.left() <= tol * size or rest <= 1e-14 * length:
             break
         basis.append(new / rest)
     y = b.new_tensor(small.solution())

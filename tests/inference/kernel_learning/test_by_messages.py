@@ -258,16 +258,6 @@ def test_of_many_instances_a_part_is_learned_from_and_all_are_inferred_on(proble
     assert model.log_evidence_ == pytest.approx(everything, abs=1e-4)
 
 
-def test_a_single_giant_is_learned_from_and_does_not_crowd_out_the_others(monkeypatch):
-    rng = np.random.default_rng(0)
-    bags = Bags(rng.normal(size=(140, 2)), np.repeat(np.arange(9), [100, 5, 5, 5, 5, 5, 5, 5, 5]))
-    monkeypatch.setattr(learn, "MOST_OF_A_BAG", 5)
-    monkeypatch.setattr(learn, "LEAST_BAGS", 2)
-    chosen = [learn.some_bags(bags, np.ones(9, dtype=bool), 40, np.random.RandomState(seed)) for seed in range(40)]
-    assert {len(some) for some in chosen} == {8}
-    assert 25 < sum(0 in some for some in chosen) < 40  # eight of nine bags, whatever their size
-
-
 # ---------------------------------------------------------------- when it fails
 
 

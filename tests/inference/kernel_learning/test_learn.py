@@ -125,11 +125,21 @@ def test_at_least_so_many_bags_take_part_however_large_they_are():
     assert len(some) == learn.LEAST_BAGS
 
 
-def test_large_bags_count_as_the_rows_that_are_kept_of_them():
-    sizes = np.full(300, 4 * learn.MOST_OF_A_BAG)
-    assert learn.bags_within(sizes, 100 * learn.MOST_OF_A_BAG) == 100
-    assert learn.bags_within(np.full(300, 100), 10_000) == 100
-    assert learn.bags_within(sizes, 10**9) == 300
+def test_large_bags_count_as_the_rows_that_are_kept_of_them(monkeypatch):
+    monkeypatch.setattr(learn, "MOST_OF_A_BAG", 5)
+    monkeypatch.setattr(learn, "STAGES", (500,))
+    bags = Bags(np.zeros((6000, 1)), np.repeat(np.arange(300), 20))
+    evidence = labels_of(np.arange(300) % 2, bags)
+    assert [len(some) for some, _ in stages(bags, evidence)] == [100, 300]
+    assert [len(some) for some, _ in stages(bags, evidence, by_bags=False)] == [learn.LEAST_BAGS, 300]
+
+
+def test_learn_rows_is_kept_to_whatever_the_bags():
+    bags, evidence = many_sizes()
+    for by_bags in (False, True):
+        for rows in (200, 1000, 20_000):
+            for some, _ in stages(bags, evidence, rows=rows, by_bags=by_bags)[-1:]:
+                assert some.n_instances <= rows or len(some) == 1
 
 
 def test_bags_with_other_evidence_than_labels_stay_whole():

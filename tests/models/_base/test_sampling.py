@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 import bagwise
 from bagwise import BagDataError, BagGP, Bags, ConvergenceWarning, GroupKernelMachine, MILGPProbit
 from bagwise.active import suggest
+from bagwise.bag_models.rules import AtLeastOne
 from bagwise.datasets import make_bags
 from bagwise.evidence.statements import count
 from bagwise.exceptions import ModelFileError
@@ -105,6 +106,7 @@ def test_errors_have_the_shape_of_the_answers():
 def test_moments_and_probability_are_those_of_the_mixture():
     bags, y, _ = problem()
     model = small().fit(bags, y)
+    model.rule_ = AtLeastOne(shares=False)
     posterior = model.posterior_
     assert isinstance(posterior, SamplePosterior)
     phi, kappa = model.features_.transform(bags)

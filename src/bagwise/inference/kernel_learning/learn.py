@@ -136,12 +136,14 @@ def _stages(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> 
     total = int(bags.sizes[speaking].sum())
     most = total if settings.rows is None else min(settings.rows, total)
     order = settings.random.permutation(speaking)
+    kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
     limits = (*(rows for rows in STAGES if rows < most), most)
     for limit in limits[:1] if settings.pinned else limits:
         if limit == total:
             yield bags[speaking], evidence.of_bags(speaking)
             return
-        chosen = np.sort(order[: bags_within(bags.sizes[order], limit)])
+        least = 1 if limit == settings.rows else LEAST_BAGS
+        chosen = np.sort(order[: bags_within(kept[order], limit, least)])
         yield thinned(bags[chosen], evidence.of_bags(chosen), settings)
         if len(chosen) == len(speaking) and bags.sizes[speaking].max() <= MOST_OF_A_BAG:
             return
@@ -155,15 +157,20 @@ def some_bags(bags: Bags, speaks: NDArray[np.bool_], rows: int, random: np.rando
     return np.sort(order[: bags_within(bags.sizes[order], rows)])
 
 
-def bags_within(sizes: Ints, rows: int) -> int:
-    """How many of the bags, in their order, make so many rows; at least ``LEAST_BAGS`` where there are so many."""
-    enough = int(np.searchsorted(np.cumsum(np.minimum(sizes, MOST_OF_A_BAG)), rows)) + 1
-    return min(max(enough, LEAST_BAGS), len(sizes))
+def bags_within(sizes: Ints, rows: int, least: int = LEAST_BAGS) -> int:
+    """How many of the bags, in their order, make no more than so many rows; but at least ``least``."""
+    enough = int(np.searchsorted(np.cumsum(sizes), rows, side="right"))
+    return min(max(enough, least), len(sizes))
+
+
+def may_be_thinned(evidence: CountEvidence, settings: LearningSettings) -> bool:
+    """Whether a part of a bag may stand for it: where labels are all that bags state."""
+    return settings.by_bags and all(part is None for part in evidence.tables)
 
 
 def thinned(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> tuple[Bags, CountEvidence]:
-    """The same bags with at most ``MOST_OF_A_BAG`` random rows of each, where nothing but labels is known of them."""
-    if not settings.by_bags or bags.sizes.max() <= MOST_OF_A_BAG or any(part is not None for part in evidence.tables):
+    """The same bags with at most ``MOST_OF_A_BAG`` random rows of each, where that may be."""
+    if bags.sizes.max() <= MOST_OF_A_BAG or not may_be_thinned(evidence, settings):
         return bags, evidence
     keys = settings.random.random_sample(bags.n_instances)
     order = np.lexsort((keys, bags.index))
