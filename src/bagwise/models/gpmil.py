@@ -24,6 +24,7 @@ from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_w
 from bagwise.inference.laplace.mode import Limits
 from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
 from bagwise.inference.loop import Callback, Trace, Watch
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.numerics.links import LINKS
@@ -38,38 +39,58 @@ _NEWTON_STEPS = 200
 _TOLERANCE = {"witness": 1e-2, "softmax": 1e-8}
 
 
+@documented
 class GPMIL(BagClassifier):
     """Gaussian process whose largest latent value in a bag decides about the bag; its kernel can choose features.
 
+    Individually known instances (``bags.with_known``) take part as bags of one.
+
     Parameters
     ----------
-    approximation : of the maximum: "witness" (deterministic annealing towards one instance per bag) or "softmax"
-    pooling, sharpness : of the soft maximum (1/β) log Σ exp(βF): "sum" and β = 1 as published; "mean" takes the mean
-        instead, so that large bags are not positive by their size alone; a larger β comes closer to the maximum
-    link : from the score of a bag to its probability, "logistic" or "probit"
-    learn : learn the kernel's parameters by the Laplace evidence; False keeps everything as given
-    ard : one lengthscale per feature; ``relevance_`` then says which features matter
-    n_inducing : number of inducing inputs; None takes every distinct instance of small data (1,500 instances, with
-        "softmax" 800) and 300 inducing inputs of larger. Sparse rows under a linear kernel need none with "witness":
-        they stay sparse and the model is exact
-    n_restarts : searches for the kernel, the first from its given values, others from draws of the priors
-    witnesses : "soft", or "hard" for a last fit in which one instance carries all the weight of its bag
-    n_stages : temperatures of the annealing, λ = 0.1, 1, 10 …
-    n_starts : starts of the search for the soft-max mode: zero, the witness solution, then draws of the prior
-    max_iter : None for 200 Newton steps, or 200 rounds at the last temperature
-    tol : None for a largest entry of the gradient of 1e-8 (soft-max), or a largest change of a witness weight of 0.01
-    bias, kernel, lengthscale, inducing, standardize, jitter, device, dtype, random_state, verbose, callback : as in
-        ``BagGP``
-
-    Individually known instances (``bags.with_known``) take part as bags of one.
+    approximation : {"witness", "softmax"}
+        How the maximum over a bag is approximated: "witness" (deterministic annealing towards one instance per bag) or
+        "softmax" (a soft maximum). Use "softmax" where several instances together make a bag positive.
+    pooling : {"sum", "mean"}
+        The soft maximum (1/β) log Σ exp(βF) of a bag: "sum" as published; "mean" takes the mean instead of the sum, so
+        that large bags are not positive by their size alone. Use "mean" where bags differ much in size.
+    sharpness : float
+        β of the soft maximum. Increase it to come closer to the maximum; the search for a mode then gets harder.
+    link : {"logistic", "probit"}
+        From the score of a bag to its probability. Change it to compare with models that use the other one.
+    learn : bool
+        Learn the parameters of the kernel by the gradient of the Laplace log evidence, from at most about 20,000
+        instances. Use False to keep everything as given, which is faster.
+    n_inducing : int or None
+        Number of inducing inputs: the points on which the Gaussian process rests. More of them follow finer structure
+        and cost time and memory. None takes every distinct instance of small data (1,500 instances, with "softmax"
+        800) and 300 inducing inputs of larger data. Increase it when ``fit`` warns that much of the variance is left
+        over. Sparse rows under a linear kernel need none with "witness": they stay sparse and the model is exact.
+    witnesses : {"soft", "hard"}
+        "hard" makes a last fit in which one instance carries all the weight of its bag; "soft" leaves the weights as
+        they are at the last temperature. Use "hard" where one instance decides.
+    n_stages : int
+        Number of temperatures of the annealing, λ = 0.1, 1, 10 and so on. Increase it to end closer to a single
+        witness.
+    n_starts : int
+        Number of starts of the search for the mode under "softmax": zero, the witness solution, then draws of the
+        prior. Increase it where different values of ``random_state`` give different models.
+    max_iter : int or None
+        Largest number of Newton steps ("softmax"), or of rounds at the last temperature ("witness"). None takes 200.
+        Increase it if ``fit`` warns that the mode was not reached.
+    tol : float or None
+        Largest entry of the gradient ("softmax"), or largest change of a witness weight ("witness"), at which the
+        iteration counts as converged. None takes 1e-8 and 0.01. Decrease it for more digits.
 
     Attributes
     ----------
-    witness_ : row (of ``bags.X``) of the instance that carries each training bag, (B,) or (B, K)
-    kernel_, relevance_ : the kernel, learned or given; shares of the features in the squared inverse lengthscales
-    log_evidence_ : Laplace's log evidence, of the witness model at its final weights
-    learning_trace_ : the best log evidence plus log prior after every evaluation of the search
-    features_, posterior_, trace_, n_iter_, classes_ … : as in ``BagGP``
+    witness_ : ndarray of shape (B,) or (B, K)
+        Row (of ``bags.X``) of the instance that carries each training bag.
+    witness_rows_ : list of list of int
+        The same, one list per label column, as it is saved.
+    log_evidence_ : float or ndarray of shape (K,)
+        Laplace's approximation of the log evidence; with "witness" that of the model at its final weights.
+    trace_ : Trace
+        Objective of every iteration, how far each moved, and whether they converged; label column after label column.
     """
 
     own_attributes = ("witness_rows_",)
@@ -77,6 +98,9 @@ class GPMIL(BagClassifier):
     card = ModelCard(
         "gpmil", ("label", "known"), "Kim & De la Torre, Multiple Instance Learning via Gaussian Processes"
     )
+
+    witness_rows_: list[list[int]]
+    learning_trace_: Trace | None
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES
 from bagwise.inference.candidates.sparse import APPROXIMATIONS, Regression, SparseRounds
 from bagwise.inference.kernel_learning.learn import STAGES, some_bags
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
 from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.numerics.segments import Segments
@@ -39,6 +40,7 @@ _LARGEST_EXACT = {"cpu": 2_000, "cuda": 40_000}  # instances up to which "auto" 
 _GIGA = 2**30
 
 
+@documented
 class MIPLGP(BagEstimator):
     """Gaussian process classifier of bags and instances, learned from candidate sets: one of them is the bag's class.
 
@@ -48,44 +50,83 @@ class MIPLGP(BagEstimator):
 
     Parameters
     ----------
-    disambiguation : how the instances' shares in the candidates are renewed after every round. "dirichlet", as
-        published: each instance by itself (7.4); "consistent": in the second half of the rounds with the whole bag in
-        view, one class of which at least one instance must have (7.10), which finds more instances; "uniform": never
-    augment : add "none of them" to every candidate set; False gives every instance a class of its bag
-    alpha_eps : concentration of the classes that are excluded; the smaller, the more an exclusion counts
-    solver : "exact" (conjugate gradients with the kernel matrix of all instances), "sparse" (inducing inputs), or
-        "auto": exact up to 2,000 instances, with CUDA up to 40,000 where the matrix takes at most half of the free
-        memory. ``solver_`` is what was used
-    at_least_one : after (7.4) raise the odds of the candidate classes, by one factor for all instances of a bag, where
-        less than one instance would be expected to have one. False is (7.4) to the letter, which drifts: in the end
-        every instance is "none of them" and the bags cannot be told apart
-    n_rounds : rounds at most; they end when nothing moves by more than ``tol`` (mean total variation of the shares,
-        change of a logarithmic kernel parameter)
-    learn : learn the kernel's parameters, ``n_steps`` steps of Adam on the log evidence of the targets in every round
-        after the third (the sparse solver: of bags with 3,000 instances). Before that the targets are close to the
-        candidate sets, whose scatter from bag to bag the evidence takes for detail; with "uniform" they stay so, and
-        the kernel stays as it is
-    ard : one lengthscale per feature
-    n_inducing, inducing : of the sparse solver; ``approximation`` is "vfe" or "fitc" (7.9)
-    rank, n_probes, variance_steps : of the exact solver: rank of its preconditioner; random probes per class for the
-        trace in the gradient; steps of conjugate gradients for the variances of predictions, each of which can only
-        lower them towards the exact ones (None: all the way; 0: the variances of the preconditioner alone)
-    bias : prior standard deviation of the constant of every class, 0 for none
-    kernel, lengthscale, standardize, jitter, device, dtype, random_state, verbose, callback : as in ``BagGP``
+    disambiguation : {"dirichlet", "consistent", "uniform"}
+        How the instances' shares in the candidates are renewed after every round. "dirichlet", as published: each
+        instance by itself (theory, equation 7.4). "consistent": in the second half of the rounds with the whole bag in
+        view, one class of which at least one instance must have (7.10). "uniform": never. Use "consistent" where you
+        want instances found; "uniform" is for comparisons.
+    augment : bool
+        Add "none of them" to every candidate set. Use False where every instance has a class of its bag.
+    alpha_eps : float
+        Concentration of the classes that are excluded, above 0 and below 1. The smaller it is, the more an exclusion
+        counts; increase it where candidate sets may miss the true class.
+    solver : {"auto", "exact", "sparse"}
+        "exact": conjugate gradients with the kernel matrix of all instances. "sparse": inducing inputs. "auto" is
+        exact up to 2,000 instances, with CUDA up to 40,000 where the matrix takes at most half of the free memory.
+        Choose "exact" for precision, "sparse" for speed; ``solver_`` is what was used.
+    at_least_one : bool
+        After (7.4) raise the odds of the candidate classes, by one factor for all instances of a bag, where less than
+        one instance would be expected to have one. False is (7.4) to the letter, which drifts: in the end every
+        instance is "none of them" and the bags cannot be told apart. Use False only to reproduce the paper.
+    n_rounds : int
+        Largest number of rounds. They end earlier when nothing moves by more than ``tol``. Increase it if
+        ``converged_`` is False.
+    learn : bool
+        Learn the parameters of the kernel, by steps of Adam on the log evidence of the targets in every round after the
+        third (the sparse solver: from bags with 3,000 instances). Before that the targets are close to the candidate
+        sets, whose scatter from bag to bag the log evidence takes for detail; with "uniform" they stay so, and the
+        kernel stays as it is. Use False to keep the kernel as given.
+    n_steps : int
+        Number of steps of Adam in every round. Increase it if the kernel still changes in the last rounds.
+    n_inducing : int or None
+        Number of inducing inputs of the sparse solver: the points on which the Gaussian process rests. More of them
+        follow finer structure and cost time (quadratic in their number) and memory. Increase it until the answers stop
+        changing. None uses every distinct instance.
+    approximation : {"vfe", "fitc"}
+        What the sparse solver does with the variance that the inducing inputs leave over: "vfe" subtracts it from the
+        objective, "fitc" adds it to the noise of every instance (theory, equation 7.9). Change it to compare.
+    rank : int
+        Rank of the preconditioner of the exact solver. Increase it if conjugate gradients take many steps.
+    n_probes : int
+        Number of random probes per class for the trace in the gradient of the exact solver. Increase it if the kernel
+        jumps about while it is learned.
+    variance_steps : int or None
+        Steps of conjugate gradients for the variances of predictions by the exact solver; each step can only lower them
+        towards the exact ones. None goes all the way, 0 takes the variances of the preconditioner alone. Increase it if
+        you need accurate variances.
+    bias : float
+        Prior standard deviation of the constant of every class, 0 for none. Keep it above 0 unless all classes are
+        about equally frequent.
+    tol : float
+        Mean total variation distance that the shares move in a round, and change of a logarithmic kernel parameter, at
+        which the rounds count as converged. Increase it to stop earlier.
 
     Attributes
     ----------
-    classes_ : the q classes; ``instance_classes_`` the same and, last, what an instance of none of them is called
-    solver_ : "exact" or "sparse"
-    kernel_, relevance_, mean_ : the kernel, the shares of the features in its squared inverse lengthscales, and the
-        posterior means of the constants of all classes
-    log_evidence_ : of the last targets by (7.9); None from the exact solver
-    features_, posterior_, trace_, n_iter_ : as in ``BagGP``; the exact solver's features are those at the pivots of its
-        preconditioner
+    classes_ : ndarray of shape (q,)
+        The classes of bags.
+    instance_classes_ : ndarray of shape (q + 1,)
+        The same and, last, what an instance of none of them is called.
+    solver_ : {"exact", "sparse"}
+        The solver that was used.
+    variance_steps_ : int or None
+        ``variance_steps`` at the time of the fit.
+    features_ : Features
+        The map from instances to whitened features: scaling, kernel and inducing inputs; those of the exact solver are
+        at the pivots of its preconditioner.
+    mean_ : ndarray of shape (q + 1,) or (q,)
+        Posterior means of the constants of all classes.
+    log_evidence_ : float or None
+        Log evidence of the last targets (theory, equation 7.9); None from the exact solver.
+    trace_ : Trace
+        How far the shares moved in every round, in total variation distance, and whether they settled.
     """
 
     own_attributes = ("solver_", "variance_steps_")
     card = ModelCard("miplgp", ("candidates", "label"), "Tang, Zhang & Zhang, Multi-Instance Partial-Label Learning")
+
+    solver_: str
+    variance_steps_: int | None
 
     def __init__(
         self,
