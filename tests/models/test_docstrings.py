@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from docs.skeletons.model import MeanPoolingGP
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 
@@ -15,7 +16,9 @@ from bagwise.models._base.documented import documented, entries, fitted_attribut
 
 SOURCES = sorted((Path(bagwise.__file__).parent).rglob("*.py"))
 PUBLIC = [getattr(module, name) for module in (bagwise, baselines) for name in module.__all__]
-ESTIMATORS = [thing for thing in PUBLIC if isinstance(thing, type) and issubclass(thing, BaseEstimator)]
+ESTIMATORS = [thing for thing in PUBLIC if isinstance(thing, type) and issubclass(thing, BaseEstimator)] + [
+    MeanPoolingGP
+]
 QUICK = {"n_chains": 2, "n_samples": 10, "n_burn_in": 10}
 SETTINGS = {
     "GroupKernelMachine": {**QUICK, "evidence": "label"},

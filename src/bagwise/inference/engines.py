@@ -131,7 +131,7 @@ def _judge(trace: Trace, plausible: bool, what: str) -> None:
     if not trace.converged:
         raise NumericalError(f"its {what} still moved by {trace.residuals[-1]:.1e} after {len(trace)} sweeps")
     if not plausible:
-        raise NumericalError("it claims an evidence above the highest that there can be")
+        raise NumericalError("it claims a log evidence above the highest that there can be")
 
 
 def _ceiling(features: Features, evidence: CountEvidence) -> torch.Tensor:

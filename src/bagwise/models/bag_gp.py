@@ -37,7 +37,7 @@ from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
 
-WIDE = 100  # features from which on kernel="auto" asks for the evidence of a linear kernel too
+WIDE = 100  # features from which on kernel="auto" asks for the log evidence of a linear kernel too
 CLOSE = 3.0  # nats between the two within which their sum is tried
 DIRECTIONS = 100  # principal directions that sparse rows are projected on
 INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs")
@@ -267,7 +267,7 @@ class BagGP(ChainAnswers, CountAnswers):
         return learned
 
     def _kind(self, bags: Bags, counts: CountInput) -> Any:
-        """The kernel, by name where ``kernel="auto"``: judged by the evidence where there are many features."""
+        """The kernel, by name where ``kernel="auto"``: judged by the log evidence where there are many features."""
         if not isinstance(self.kernel, str) or self.kernel != "auto":
             return self.kernel
         wide = scipy.sparse.issparse(bags.X) or bags.n_features >= WIDE

@@ -21,7 +21,7 @@ from bagwise.inference.kernel_learning.learn import some_bags
 from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
 from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
-from bagwise.inference.laplace.mode import Limits
+from bagwise.inference.laplace.mode import ModeLimits
 from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
 from bagwise.inference.loop import Callback, Trace, Watch
 from bagwise.models._base.documented import documented
@@ -166,9 +166,9 @@ class GPMIL(BagClassifier):
         kernel = self._learned_kernel(features, checked, columns)
         features, fits = self._modes(reassembled(features, kernel=kernel), checked, columns)
         self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
-        evidence = torch.stack([fit.log_evidence for fit in fits])
+        log_evidence = torch.stack([fit.log_evidence for fit in fits])
         trace = _one_after_the_other([fit.trace for fit in fits])
-        self._finish(features, joint_posterior(fits, link), self._rule(), trace, evidence)
+        self._finish(features, joint_posterior(fits, link), self._rule(), trace, log_evidence)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
@@ -217,17 +217,17 @@ class GPMIL(BagClassifier):
 
     def _learned_kernel(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> Any:
         self.learning_trace_ = None
-        speaks = ~np.isnan(np.column_stack([column.labels.cpu().numpy() for column in columns])).all(axis=1)
-        if not self.learn or not speaks.any():
+        states = ~np.isnan(np.column_stack([column.labels.cpu().numpy() for column in columns])).all(axis=1)
+        if not self.learn or not states.any():
             return features.kernel
         random = np.random.RandomState(self.seed_)
         how = SearchSettings(self.n_restarts, random, Watch("learning the kernel", self.verbose))
-        chosen = some_bags(bags, speaks, _LEARNING_ROWS, random)
-        some, heard = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
+        chosen = some_bags(bags, states, _LEARNING_ROWS, random)
+        some, their_losses = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
         if self.approximation == "witness":
-            learned = learn_witness(features, self._rows(features, some), heard, self._schedule, how)
+            learned = learn_witness(features, self._rows(features, some), their_losses, self._schedule, how)
         else:
-            learned = learn_soft_max(features, some, heard, self._pooling, how)
+            learned = learn_soft_max(features, some, their_losses, self._pooling, how)
         self.learning_trace_ = learned.trace
         if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
             warn_user(unsettled(learned.trace), ConvergenceWarning)
@@ -262,8 +262,8 @@ class GPMIL(BagClassifier):
     def _pooling(self) -> Pooling:
         return Pooling(self.pooling, float(self.sharpness))
 
-    def _limits(self, most: int) -> Limits:
-        return Limits(
+    def _limits(self, most: int) -> ModeLimits:
+        return ModeLimits(
             most if self.max_iter is None else self.max_iter,
             _TOLERANCE[self.approximation] if self.tol is None else self.tol,
             Watch(type(self).__name__, self.verbose, self.callback),
@@ -274,7 +274,7 @@ class GPMIL(BagClassifier):
         if left > _LEFT_OVER:
             warn_user(
                 f"{features.n_inducing} inducing inputs leave {left:.0%} of the kernel's variance unrepresented (at "
-                f"most {_LEFT_OVER:.0%} is sound): the evidence may favour kernels that they cannot carry. Use a "
+                f"most {_LEFT_OVER:.0%} is sound): the log evidence may favour kernels that they cannot carry. Use a "
                 "larger n_inducing.",
                 BagDataWarning,
             )

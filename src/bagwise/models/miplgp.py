@@ -192,12 +192,12 @@ class MIPLGP(BagEstimator):
         sets = read_candidates(y, checked, keyed=isinstance(bags, Bags))
         self._remember(sets.classes, None)
         with_none(sets.classes)  # refuses a class of the name of the added one
-        speaking = checked if sets.observed.all() else checked[sets.observed]
-        evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), speaking.offsets)
-        self.solver_, self.variance_steps_ = self._choice(speaking.n_instances), self.variance_steps
-        self._check_memory(speaking.n_instances, evidence.table.shape[1])
+        stating = checked if sets.observed.all() else checked[sets.observed]
+        evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), stating.offsets)
+        self.solver_, self.variance_steps_ = self._choice(stating.n_instances), self.variance_steps
+        self._check_memory(stating.n_instances, evidence.table.shape[1])
         infer = self._exactly if self.solver_ == "exact" else self._sparsely
-        infer(checked, speaking, evidence)
+        infer(checked, stating, evidence)
         return self
 
     # ------------------------------------------------------------ answers
@@ -319,19 +319,19 @@ class MIPLGP(BagEstimator):
         first_rounds = max(FIRST_ROUNDS, self.n_rounds // 2)
         return Disambiguation(self.disambiguation, float(self.alpha_eps), kept, first_rounds)
 
-    def _sparsely(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
+    def _sparsely(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
         features = self._make_features(bags, start_kernel(self, bags))
-        engine = SparseRounds(features, speaking, evidence, Regression(self._disambiguation(), self.approximation))
+        engine = SparseRounds(features, stating, evidence, Regression(self._disambiguation(), self.approximation))
         if self.learn and self.disambiguation != "uniform":
-            everyone = np.ones(len(speaking), dtype=bool)
-            some = some_bags(speaking, everyone, STAGES[0], np.random.RandomState(self.seed_))
+            everyone = np.ones(len(stating), dtype=bool)
+            some = some_bags(stating, everyone, STAGES[0], np.random.RandomState(self.seed_))
             engine.learn(some, self.n_rounds, self.n_steps)
         trace = self._rounds(engine)
         fit = engine.finish()
         log_evidence = torch.tensor([fit.log_evidence], dtype=torch.float64)
         self._finish(engine.features, fit.posterior, self._rule(), trace, log_evidence)
 
-    def _exactly(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
+    def _exactly(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
         device, dtype = check_device(self.device), check_dtype(self.dtype)
         self.seed_ = int(check.random_stream(self.random_state).randint(2**31 - 1))
         start = start_kernel(self, bags)
@@ -341,7 +341,7 @@ class MIPLGP(BagEstimator):
             bags, bias=self.bias, standardize=self.standardize, jitter=self.jitter, device=device, dtype=dtype
         )
         settings = ExactSettings(self._disambiguation(), self.rank, self.n_probes, self.seed_)
-        engine = exact_rounds(kernel, ground, speaking, evidence, settings, dtype)
+        engine = exact_rounds(kernel, ground, stating, evidence, settings, dtype)
         if self.learn and self.disambiguation != "uniform":
             engine.learn(self.n_rounds, self.n_steps)
         trace = self._rounds(engine)

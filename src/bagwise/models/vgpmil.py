@@ -136,10 +136,10 @@ class VGPMIL(CountAnswers):
         noise = 1.0 / (1.0 + self.H)
         reading = CountReading(self.evidence, self.confidence, noise, plain_labels=True)
         counts = read_counts(y, bags, given, reading)
-        speaks = counts.evidence.observed() & np.isnan(counts.evidence.labels)
+        beyond_labels = counts.evidence.observed() & np.isnan(counts.evidence.labels)
         takes_counts = "count" in self.card.evidence and self.updates == "structured"
-        if speaks.any() and not takes_counts:
-            bag = bags.ids[int(np.flatnonzero(speaks.any(axis=1))[0])]
+        if beyond_labels.any() and not takes_counts:
+            bag = bags.ids[int(np.flatnonzero(beyond_labels.any(axis=1))[0])]
             raise BagDataError(
                 f"bag {bag!r} says something about its number of positives other than a label, but "
                 f"{type(self).__name__}(updates={self.updates!r}) learns from labels only; use "

@@ -15,7 +15,7 @@ _Class = TypeVar("_Class", bound=type)
 _HEADING = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
 
 
-class Entry(NamedTuple):
+class DocEntry(NamedTuple):
     """What a docstring says about one parameter or attribute."""
 
     kind: str  # its type
@@ -28,14 +28,14 @@ def sections(docstring: str) -> dict[str, str]:
     return {"": first, **dict(zip(others[::2], others[1::2], strict=True))}
 
 
-def entries(section: str) -> dict[str, Entry]:
+def entries(section: str) -> dict[str, DocEntry]:
     """The entries of a section, each a line ``name : type`` with an indented text below it."""
     found = {}
     for block in re.split(r"\n+(?=\S)", section.strip()):
         heading, _, text = block.partition("\n")
         name, _, kind = heading.partition(" : ")
         if name:
-            found[name] = Entry(kind, text)
+            found[name] = DocEntry(kind, text)
     return found
 
 
@@ -58,7 +58,7 @@ def _section(heading: str, text: str) -> str:
     return f"{heading}\n{'-' * len(heading)}\n{text.strip()}" if heading else text.strip()
 
 
-def _parameters(cls: type, own: dict[str, Entry]) -> str:
+def _parameters(cls: type, own: dict[str, DocEntry]) -> str:
     texts = entries(PARAMETERS) | own
     wanted = inspect.signature(cls).parameters.values()
     return "\n".join(
@@ -75,7 +75,7 @@ def _default(parameter: inspect.Parameter) -> str:
     return f', default="{value}"' if isinstance(value, str) else f", default={value!r}"
 
 
-def _attributes(cls: type, own: dict[str, Entry]) -> str:
+def _attributes(cls: type, own: dict[str, DocEntry]) -> str:
     declared = fitted_attributes(cls) - set(own)
     shared = {name: entry for name, entry in entries(ATTRIBUTES).items() if name in declared}
     return "\n".join(f"{name} : {entry.kind}\n{entry.text}" for name, entry in (own | shared).items())
