@@ -30,6 +30,7 @@ from bagwise.models import discover
 from bagwise.models.bag_gp import BagGP
 from bagwise.report import content, write_report
 from bagwise.report.answers import collect
+from bagwise.report.page import TITLE
 from bagwise.report.terminal import print_frame, print_measures, print_table
 
 
@@ -272,7 +273,7 @@ def report(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
-    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Bags, judged",
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = TITLE,
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
     ] = None,

@@ -23,7 +23,7 @@ from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
 from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
 from bagwise.inference.laplace.mode import ModeLimits
 from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
-from bagwise.inference.loop import Callback, Trace, Watch
+from bagwise.inference.loop import Callback, Trace, Watch, one_after_the_other
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
@@ -167,7 +167,7 @@ class GPMIL(BagClassifier):
         features, fits = self._modes(reassembled(features, kernel=kernel), checked, columns)
         self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
         log_evidence = torch.stack([fit.log_evidence for fit in fits])
-        trace = _one_after_the_other([fit.trace for fit in fits])
+        trace = one_after_the_other([fit.trace for fit in fits])
         self._finish(features, joint_posterior(fits, link), self._rule(), trace, log_evidence)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
@@ -302,10 +302,3 @@ def _largest(values: NDArray[np.float64], bags: Bags) -> NDArray[np.int64]:
     """The row of the largest value in every bag."""
     rows: NDArray[np.int64] = np.lexsort((-values[: bags.n_instances], bags.index))[bags.offsets[:-1]]
     return rows
-
-
-def _one_after_the_other(traces: Sequence[Trace]) -> Trace:
-    """The courses of all label columns, in their order."""
-    values, residuals = (np.concatenate([getattr(trace, name) for trace in traces]) for name in ("values", "residuals"))
-    settled, stopped = all(trace.converged for trace in traces), any(trace.interrupted for trace in traces)
-    return Trace(traces[0].name, values, residuals, settled, stopped)

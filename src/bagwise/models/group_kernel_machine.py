@@ -18,7 +18,7 @@ from bagwise.inference.chains.kernel_machine import Z_UPDATES, KernelMachine, Pr
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import Callback
 from bagwise.models._base.chain_answers import ChainAnswers
-from bagwise.models._base.chains import ChainSettings, forget_chains, runner_of, sample
+from bagwise.models._base.chains import ChainSettings, features_to_sample, sample
 from bagwise.models._base.count_answers import KINDS, CountAnswers
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_device, check_dtype
@@ -231,11 +231,7 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
 
     def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
         settings = self._chain_settings()
-        if runner_of(self).goes_on(settings):
-            features = self.features_
-        else:
-            forget_chains(self)
-            features = self._columns_of_kernels(bags)
+        features = features_to_sample(self, settings, lambda: self._columns_of_kernels(bags))
         machine = self._machine(features, bags, evidence, settings)
         how = (*self._prior(features), self.n_moves, self.z_update)
         posterior, trace = sample(self, settings, machine, features, bags, evidence, how)

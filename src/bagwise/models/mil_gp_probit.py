@@ -15,7 +15,7 @@ from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import Callback, Watch, iterate
 from bagwise.inference.mean_field import MeanField
 from bagwise.models._base.chain_answers import ChainAnswers
-from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
+from bagwise.models._base.chains import ChainSettings, features_to_sample, forget_chains, gibbs_sampler, sample
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 
@@ -151,11 +151,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
 
     def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
         settings = ChainSettings.of(self)
-        if runner_of(self).goes_on(settings):
-            features = self.features_
-        else:
-            forget_chains(self)
-            features = self._make_features(bags)
+        features = features_to_sample(self, settings, lambda: self._make_features(bags))
         gibbs = gibbs_sampler(
             features, bags, evidence, settings, self.seed_, integrated=self.noise == "exact", scheme=self.scheme
         )

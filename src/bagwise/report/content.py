@@ -161,33 +161,41 @@ def _class_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
             )
 
 
-def _count_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
-    if "fractions" in found:
-        row = found["fractions"]
-        yield Headline(
+_WIDTH = ("width of the interval", "interval_width", "mean over bags; narrower says more")
+_COUNT_HEADLINES = {
+    "fractions": (
+        (
             "error of fractions",
-            number(row["mean_absolute_error"]),
+            "mean_absolute_error",
             "mean distance between the fraction expected in a bag and the one stated",
-        )
-        yield Headline(
+        ),
+        (
             "fractions inside the interval",
-            number(row["coverage"]),
+            "coverage",
             "share of bags whose 90 % interval holds the stated fraction; 0.9 or more is right",
-        )
-        yield Headline("width of the interval", number(row["interval_width"]), "mean over bags; narrower says more")
-    if "counts" in found:
-        row = found["counts"]
-        yield Headline(
+        ),
+        _WIDTH,
+    ),
+    "counts": (
+        (
             "log-likelihood of ranges",
-            number(row["range_log_likelihood"]),
+            "range_log_likelihood",
             "mean log probability of the stated range; nearer 0 is better",
-        )
-        yield Headline(
+        ),
+        (
             "intervals that meet the range",
-            number(row["intervals_met"]),
+            "intervals_met",
             "share of bags whose 90 % interval for the count meets the stated range; 0.9 or more is right",
-        )
-        yield Headline("width of the interval", number(row["interval_width"]), "mean over bags; narrower says more")
+        ),
+        _WIDTH,
+    ),
+}
+
+
+def _count_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
+    for kind, headlines in _COUNT_HEADLINES.items():
+        if kind in found:
+            yield from (Headline(title, number(found[kind][name]), meaning) for title, name, meaning in headlines)
 
 
 def _share_log_likelihood(share: float) -> float:
