@@ -168,7 +168,7 @@ def check_duplicates(estimator: Any) -> None:
 
 
 def check_missing_labels(estimator: Any) -> None:
-    """A bag without a label says nothing; no label at all leaves the prior, with a warning.
+    """A bag without a label states nothing; no label at all leaves the prior, with a warning.
 
     (Without any candidate there is no class to speak of: an error.)
     """

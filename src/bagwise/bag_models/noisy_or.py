@@ -84,7 +84,7 @@ class NoisyOrEvidence:
 class BagStatements:
     """What is known of the bags of one chunk, in double precision."""
 
-    labels: Tensor  # (b, K) 0, 1, or NaN where a table speaks or nothing is known
+    labels: Tensor  # (b, K) 0, 1, or NaN where a table states more or nothing is known
     known: Tensor  # (n,) known instances, NaN elsewhere
     tabled: tuple[Tabled | None, ...]
     segments: Segments
@@ -321,7 +321,7 @@ def _label_posterior(eta: Tensor, stated: BagStatements, noise: Noise, trusting:
 
 
 def _table_posterior(eta: Tensor, part: Tabled) -> tuple[Tensor, Tensor]:
-    """log Z and π of the bags that speak through a table (2.4); a known instance has one side only."""
+    """log Z and π of the bags that state a table (2.4); a known instance has one side only."""
     log_p = log_sigmoid(eta).masked_fill(part.known == 0, -torch.inf)
     log_q = log_sigmoid(-eta).masked_fill(part.known == 1, -torch.inf)
     found = count_posterior(log_p, log_q, part.potentials)

@@ -60,7 +60,7 @@ class _Sampled(NamedTuple):
 class BagGP(ChainAnswers, CountAnswers):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
-    Each bag may say a label (is there a positive among you?), a fraction of positives, a range for their number, or
+    Each bag may state a label (is there a positive in it?), a fraction of positives, a range for their number, or
     nothing; some instances may be known one by one (``bags.with_known``). The kernel and the mean are learned from
     that evidence alone.
 

@@ -186,7 +186,7 @@ class MIPLGP(BagEstimator):
         self.callback = callback
 
     def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) says nothing."""
+        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) states nothing."""
         self._check_settings()
         checked = self._training_bags(bags, y)
         sets = read_candidates(y, checked, keyed=isinstance(bags, Bags))
@@ -242,7 +242,7 @@ class MIPLGP(BagEstimator):
     def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the bags whose predicted class is a candidate: with one class per bag, the accuracy.
 
-        Bags that say nothing do not count.
+        Bags that state nothing do not count.
         """
         given = as_bags(bags)
         sets = candidate_sets(y, given, keyed=isinstance(bags, Bags), classes=self.classes_)

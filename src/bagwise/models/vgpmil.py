@@ -141,7 +141,7 @@ class VGPMIL(CountAnswers):
         if beyond_labels.any() and not takes_counts:
             bag = bags.ids[int(np.flatnonzero(beyond_labels.any(axis=1))[0])]
             raise BagDataError(
-                f"bag {bag!r} says something about its number of positives other than a label, but "
+                f"bag {bag!r} states something about its number of positives other than a label, but "
                 f"{type(self).__name__}(updates={self.updates!r}) learns from labels only; use "
                 "VGPMIL(updates='structured')."
             )
