@@ -418,7 +418,7 @@ TAMPERED = {
     "schema is text": (put("1", "schema"), "damaged"),
     "schema is true": (put(True, "schema"), "damaged"),
     "schema is zero": (put(0, "schema"), "damaged"),
-    "unknown model": (put("oracle", "model"), "holds a model 'oracle'; known are"),
+    "unknown model": (put("oracle", "model"), "holds a model 'oracle'; this version of bagwise has"),
     "model is a list": (put([], "model"), "holds a model"),
     "settings are a list": (put([], "parameters"), "incomplete or damaged"),
     "unknown setting": (put(1, "parameters", "surprise"), "settings that MILGPProbit does not have: .*surprise"),

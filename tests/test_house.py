@@ -1,15 +1,21 @@
 """The rules of the house: layers, the GPyTorch boundary, a true README."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 import bagwise
 from bagwise.models import discover
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "bagwise").rglob("*.py"))
+CODE = ("src", "tests", "docs", "benchmarks", "examples", "tools")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_data_flows_downward_and_nothing_imports_upward():
@@ -56,3 +62,24 @@ def test_readme_is_short_and_its_table_of_models_is_true():
 def test_everything_promised_at_the_top_is_there():
     assert all(hasattr(bagwise, name) for name in bagwise.__all__)
     assert bagwise.__version__ == re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M).group(1)
+
+
+def definitions():
+    """Names of classes and public functions at the top of modules, and where they are defined."""
+    found = defaultdict(list)
+    for path in SOURCES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) or (isinstance(node, ast.FunctionDef) and not node.name.startswith("_")):
+                found[node.name].append(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def test_no_two_modules_define_a_class_or_a_public_function_of_one_name():
+    assert not {name: places for name, places in definitions().items() if len(places) > 1}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_module_that_a_page_names_exists(page):
+    named = set(re.findall(r"(?<![\w/.-])((?:\w+/)*\w+\.py)\b", page.read_text(encoding="utf-8")))
+    there = [path.relative_to(ROOT).as_posix() for top in CODE for path in (ROOT / top).rglob("*.py")]
+    assert not {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in there)}

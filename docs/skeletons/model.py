@@ -16,9 +16,10 @@ from bagwise.bag_models.soft_max import BagLosses, uniform_weights
 from bagwise.exceptions import ConvergenceWarning, warn_user
 from bagwise.gp.latent import LatentBags
 from bagwise.inference.laplace.fit import all_rows, joint_posterior, mode_posterior
-from bagwise.inference.laplace.mode import Limits
+from bagwise.inference.laplace.mode import ModeLimits
 from bagwise.inference.loop import Callback, Watch
 from bagwise.models import BagClassifier, ModelCard
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import check_iterations
 from bagwise.numerics.links import PROBIT
 from bagwise.numerics.segments import Segments
@@ -71,8 +72,17 @@ class MeanLoss:
 
 
 # 3. The estimator: reads the input, makes features, infers, and finishes with a posterior and its rule.
+@documented  # adds the parameters and fitted attributes to the docstring
 class MeanPoolingGP(BagClassifier):
-    """Gaussian process classifier of bags by the mean of their latent values."""
+    """Gaussian process classifier of bags by the mean of their latent values.
+
+    Parameters
+    ----------
+    max_iter : int
+        Largest number of Newton steps. Increase it if ``fit`` warns that the mode was not reached.
+    tol : float
+        Largest entry of the gradient at which the mode counts as reached. Decrease it for more digits.
+    """
 
     card = ModelCard("mean-pooling-gp", ("label",), "docs/skeletons/model.py")
 
@@ -100,11 +110,11 @@ class MeanPoolingGP(BagClassifier):
 
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once."""
-        check_iterations(self.max_iter, self.tol)
+        self._check_settings()
         checked, labels = self._read(bags, y)
         features = self._make_features(checked)
         rows = all_rows(features, checked)
-        limits = Limits(self.max_iter, self.tol, Watch("MeanPoolingGP", self.verbose, self.callback))
+        limits = ModeLimits(self.max_iter, self.tol, Watch("MeanPoolingGP", self.verbose, self.callback))
         fits = []
         for column in labels.values.T:
             loss = MeanLoss(BagLosses(torch.as_tensor(column, device=features.device), PROBIT), rows.segments)
@@ -114,3 +124,6 @@ class MeanPoolingGP(BagClassifier):
         log_evidence = torch.stack([fit.log_evidence for fit in fits])
         self._finish(features, joint_posterior(fits, PROBIT), MeanOfLatents(), fits[0].trace, log_evidence)
         return self
+
+    def _check_settings(self) -> None:  # also asked of a model from a file
+        check_iterations(self.max_iter, self.tol)

@@ -169,7 +169,7 @@ def check_same_columns(checked: Sequence[tuple[Matrix, tuple[str, ...] | None]],
             )
 
 
-def check_columns(frame: pd.DataFrame, named: Sequence[str], features: Sequence[str]) -> None:
+def check_named_columns(frame: pd.DataFrame, named: Sequence[str], features: Sequence[str]) -> None:
     """Every column is there, and none is a feature that was named as something else (a label among them would leak)."""
     missing = [name for name in [*named, *features] if name not in frame.columns]
     if missing:

@@ -19,14 +19,14 @@ from bagwise.gp.posterior import Posterior
 from bagwise.metrics import positive_proba
 from bagwise.predict.points import Fitted
 
-CANDIDATES = ("bags", "instances")
+QUERIES = ("bags", "instances")
 STRATEGIES = ("bald", "entropy", "random")
 # Joint outcomes are enumerated within a batch of this size. It is as many as 512 draws can tell apart: what the sixth
 # of labels about independent things adds is found .3 % too small at most, what a ninth would add 5 %.
 LARGEST_EXACT_BATCH = 6
 _DECIMALS = 10  # utilities that agree so far are ties
-_SHORTLIST = 4096  # candidates × label columns whose draws are held together, …
-_LEAST_LISTED = 64  # … but at least so many candidates
+_SHORTLIST = 4096  # queries × label columns whose draws are held together, …
+_LEAST_LISTED = 64  # … but at least so many queries
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,7 +37,7 @@ class Suggestions:
     """What to label next, the best first.
 
     ``gains`` belong to the chosen ones: of each, what it adds to those before it (nats for "bald" and "entropy").
-    ``utilities`` belong to every candidate, each judged by itself; NaN for an instance whose label is known already.
+    ``utilities`` belong to every query, each judged by itself; NaN for an instance whose label is known already.
     """
 
     what: str
@@ -76,30 +76,30 @@ def suggest(
     n : how many
     strategy : "bald": the information that the label carries about the model, which ignores bags that are uncertain by
         nature; "entropy": the uncertainty of the label; "random": for comparison
-    random_state : decides between equally good candidates (without it the first in order wins), and is all that
+    random_state : decides between equally good queries (without it the first in order wins), and is all that
         "random" goes by
 
     With several label columns the utilities are summed over them, as all are learned when a bag is labelled.
 
     A batch of "bald" is chosen one after the other by what each adds to those before it, so copies of one bag are not
     all chosen. The joint outcomes of the batch are enumerated exactly up to n = 6 (``LARGEST_EXACT_BATCH``). In larger
-    batches each candidate is held against every group of five chosen before it, and the smallest of the informations
+    batches each query is held against every group of five chosen before it, and the smallest of the informations
     that these leave over is taken, which is an upper bound of what it really adds. "entropy" and "random" have no
     notion of a batch: the n best are chosen.
     """
-    check.check_option("what", what, CANDIDATES)
+    check.check_option("what", what, QUERIES)
     check.check_option("strategy", strategy, STRATEGIES)
     wanted = check.check_count("n", n)
     given = _checked_bags(model, bags)
-    candidates = _candidates(given, what, wanted)
+    queries = _queries(given, what, wanted)
     pool = _Pool(model, given, what)
     utilities = _utilities(pool, strategy, random_state)
-    ranked = _ranked(utilities, candidates, random_state)
+    ranked = _ranked(utilities, queries, random_state)
     if strategy == "bald":
         indices, gains = _informative_batch(pool, utilities, ranked, wanted)
     else:
         indices, gains = ranked[:wanted], utilities[ranked[:wanted]]
-    utilities = np.where(np.isin(np.arange(len(utilities)), candidates), utilities, np.nan)
+    utilities = np.where(np.isin(np.arange(len(utilities)), queries), utilities, np.nan)
     return _suggestions(given, what, strategy, indices, gains, utilities)
 
 
@@ -116,7 +116,7 @@ def _checked_bags(model: Any, bags: Any) -> Bags:
     return checked
 
 
-def _candidates(bags: Bags, what: str, wanted: int) -> Ints:
+def _queries(bags: Bags, what: str, wanted: int) -> Ints:
     count = len(bags) if what == "bags" else bags.n_instances
     numbers = np.arange(count)
     if what == "instances" and bags.known is not None:
@@ -133,9 +133,9 @@ def _utilities(pool: "_Pool", strategy: str, random_state: Any) -> Floats:
     return pool.information() if strategy == "bald" else pool.entropy()
 
 
-def _ranked(utilities: Floats, candidates: Ints, random_state: Any) -> Ints:
-    """The candidates, the most useful first; ties in their order, or as the random state has it."""
-    shuffled = candidates if random_state is None else check.random_stream(random_state).permutation(candidates)
+def _ranked(utilities: Floats, queries: Ints, random_state: Any) -> Ints:
+    """The queries, the most useful first; ties in their order, or as the random state has it."""
+    shuffled = queries if random_state is None else check.random_stream(random_state).permutation(queries)
     ranked: Ints = shuffled[np.argsort(-utilities[shuffled].round(_DECIMALS), kind="stable")]
     return ranked
 
@@ -146,11 +146,11 @@ def _suggestions(bags: Bags, what: str, strategy: str, indices: Ints, gains: Flo
     return Suggestions(what, strategy, indices, ids, rows, gains, utilities)
 
 
-# ---------------------------------------------------------------- utilities of single candidates
+# ---------------------------------------------------------------- utilities of single queries
 
 
 class _Outcomes(NamedTuple):
-    """P(positive | v) and P(negative | v) of some candidates under every draw, (c, S); the mean entropy of the two."""
+    """P(positive | v) and P(negative | v) of some queries under every draw, (c, S); the mean entropy of the two."""
 
     positive: Tensor
     negative: Tensor
@@ -169,7 +169,7 @@ class _Pool:
             model.predict_instance_proba if single else model.predict_proba, given
         )
         self.fitted: Fitted = model._fitted()
-        self.points = self.fitted.points()  # the same for every candidate
+        self.points = self.fitted.points()  # the same for every query
 
     def information(self) -> Floats:
         """(1.11), summed over label columns."""
@@ -185,7 +185,7 @@ class _Pool:
         return _entropy(positive, 1.0 - positive).sum(1).numpy()
 
     def outcomes(self, numbers: Ints) -> list[_Outcomes]:
-        """What the labels of some candidates may turn out to be, one entry per label column."""
+        """What the labels of some queries may turn out to be, one entry per label column."""
         parts = self._log_negative(numbers)
         return [_outcomes(torch.cat(column)) for column in zip(*parts, strict=True)]
 
@@ -215,12 +215,12 @@ def _entropy(*chances: Tensor) -> Tensor:
 #               = Σ_c [P(c) log P(c) − P(c, 1) log P(c, 1) − P(c, 0) log P(c, 0)] − E_v H(p(v)).
 #
 # Without A this is (1.11); the gains of a batch add up to I(y_1 … y_m; v). They never grow when more labels are known,
-# since the labels are independent given v: hence the bound by groups, and hence a candidate whose own utility is below
+# since the labels are independent given v: hence the bound by groups, and hence a query whose own utility is below
 # the gain of another need not be looked at. Label columns have independent v: their informations add.
 
 
 def _information(outcomes: _Outcomes, weights: Tensor | None = None) -> Tensor:
-    """I(y; v | A) of every candidate, (c,), given the weights (outcomes of A, S); (1.11) without any."""
+    """I(y; v | A) of every query, (c,), given the weights (outcomes of A, S); (1.11) without any."""
     if weights is None:
         weights = _nothing_known(outcomes)
     joint = [weights @ side.T for side in (outcomes.positive, outcomes.negative)]  # (outcomes of A, c) each
@@ -239,7 +239,7 @@ def _divided(weights: Tensor, outcomes: _Outcomes, chosen: int) -> Tensor:
 
 
 class _Batch:
-    """A growing batch, and a shortlist of the candidates that may still come into it."""
+    """A growing batch, and a shortlist of the queries that may still come into it."""
 
     def __init__(self, pool: _Pool, utilities: Floats, ranked: Ints) -> None:
         self.pool, self.utilities, self.ranked = pool, utilities, ranked
@@ -250,7 +250,7 @@ class _Batch:
         self.chosen: list[int] = []  # places in the shortlist
 
     def choose(self) -> tuple[int, float]:
-        """The candidate that adds most to those chosen (ties by rank), and what it adds."""
+        """The query that adds most to those chosen (ties by rank), and what it adds."""
         gains = self._gains()
         while self._unlisted_may_be_better(gains):
             self._list_more()
@@ -289,7 +289,7 @@ class _Batch:
 
 
 def _informative_batch(pool: _Pool, utilities: Floats, ranked: Ints, wanted: int) -> tuple[Ints, Floats]:
-    """The most informative candidate, then again and again the one that adds most to those chosen."""
+    """The most informative query, then again and again the one that adds most to those chosen."""
     if wanted == 1:
         return ranked[:1], utilities[ranked[:1]]
     batch = _Batch(pool, utilities, ranked)

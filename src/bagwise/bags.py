@@ -118,7 +118,7 @@ class Bags:
         labels, instance, ignored = _listed(label), _listed(instance_label), _listed(ignore)
         named = [bag, *labels, *instance, *ignored]
         columns = [name for name in frame.columns if name not in named] if features is None else _listed(features)
-        check.check_columns(frame, named, columns)
+        check.check_named_columns(frame, named, columns)
         bags = cls(frame[columns], frame[bag].to_numpy())
         if not labels and instance_label is None:
             return bags

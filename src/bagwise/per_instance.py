@@ -16,6 +16,20 @@ class PerInstance(TransformerMixin, BaseEstimator):
 
     The transformer sees the rows of all bags together and no labels: bag labels say nothing certain about rows. Where
     the columns have names it sees them too, and names its own columns if it can (``get_feature_names_out``).
+
+    Parameters
+    ----------
+    transformer : scikit-learn transformer
+        What to apply to the rows of all bags. It is copied; give one that has not been fitted.
+
+    Attributes
+    ----------
+    transformer_ : scikit-learn transformer
+        The fitted copy.
+    n_features_in_ : int
+        Number of features in ``fit``.
+    feature_names_in_ : ndarray of str
+        Names of the features in ``fit``; only there if they had names.
     """
 
     def __init__(self, transformer: Any) -> None:

@@ -168,7 +168,7 @@ def check_duplicates(estimator: Any) -> None:
 
 
 def check_missing_labels(estimator: Any) -> None:
-    """A bag without a label says nothing; no label at all leaves the prior, with a warning.
+    """A bag without a label states nothing; no label at all leaves the prior, with a warning.
 
     (Without any candidate there is no class to speak of: an error.)
     """
@@ -266,9 +266,9 @@ def check_undeclared_evidence(estimator: Any) -> None:
         "count": (bags, count(np.zeros(len(bags)), bags.sizes)),
         "label": (bags, label((share > 0).astype(float))),
     }
-    for kind, (given, said) in undeclared.items():
+    for kind, (given, stated) in undeclared.items():
         if kind not in estimator.card.evidence:
-            act = functools.partial(_fit, estimator, given, said)
+            act = functools.partial(_fit, estimator, given, stated)
             _raises(BagDataError, act, f"evidence of the kind {kind} is taken, though the card does not list it")
 
 
@@ -336,7 +336,7 @@ def _takes_candidates(estimator: Any) -> bool:
 
 
 def _problem(estimator: Any, seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDArray[Any]]:
-    """Small bags, and what such an estimator is told of them: a label, or two candidates of three classes."""
+    """Small bags, and what such an estimator learns of them: a label, or two candidates of three classes."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 6, n_bags)
     bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.repeat(np.arange(n_bags), sizes))
@@ -372,7 +372,7 @@ def _easy_problem(
 
 
 def _seeded(estimator: Any) -> Any:
-    """A copy with a seed; one that takes several kinds of evidence is told that these are labels."""
+    """A copy with a seed; one that takes several kinds of evidence learns that these are labels."""
     labels = {"evidence": "label"} if "evidence" in estimator.get_params() else {}
     return clone(estimator).set_params(random_state=0, **labels)
 

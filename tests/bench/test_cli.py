@@ -34,10 +34,10 @@ def test_it_writes_results_markdown_and_a_page(tiny, tmp_path):
 
 
 def test_the_plain_command_does_the_same(tiny, tmp_path, capsys):
-    assert plain.main(["tiny", "-o", str(tmp_path), "--quick", "--only", "SVM, calm", "--jobs", "1"]) == 0
+    assert plain.run_from_arguments(["tiny", "-o", str(tmp_path), "--quick", "--only", "SVM, calm", "--jobs", "1"]) == 0
     assert len((tmp_path / "tiny.jsonl").read_text().splitlines()) == 2
     assert "tiny.html" in capsys.readouterr().out
-    assert plain.main(["tiny", "-o", str(tmp_path), "--only", "storm"]) == 2
+    assert plain.run_from_arguments(["tiny", "-o", str(tmp_path), "--only", "storm"]) == 2
     assert capsys.readouterr().err.startswith("bagwise: --only storm: there is no such model or data set")
 
 
@@ -73,9 +73,9 @@ def test_measuring_needs_neither_typer_nor_jinja(tmp_path):
         "import sys\n"
         "for name in ('typer', 'jinja2', 'distributed', 'matplotlib'):\n"
         "    sys.modules[name] = None\n"
-        "from bagwise.bench.__main__ import main\n"
+        "from bagwise.bench.__main__ import run_from_arguments\n"
         "chosen = ['--quick', '--rounds', '1', '--only', 'BagGP,one-function', '-j', '1']\n"
-        "sys.exit(main(['recovery', *chosen, '-o', sys.argv[1]]))"
+        "sys.exit(run_from_arguments(['recovery', *chosen, '-o', sys.argv[1]]))"
     )
     command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ))

@@ -9,7 +9,7 @@ from tests.bench.tiny_table import tiny_table
 from bagwise.bench.cells import cells_of
 from bagwise.bench.store import Store
 from bagwise.exceptions import BagDataError
-from bagwise.io.plain_json import number, plain_numbers
+from bagwise.io.plain_json import number_from_json, plain_numbers
 
 CELLS = cells_of(tiny_table())
 
@@ -24,8 +24,8 @@ def test_what_is_added_is_found_again(tmp_path):
     store.add(record(CELLS[0], metrics={"calm": {"auc": exact, "none": math.nan, "lost": -math.inf}}))
     again = Store(tmp_path / "x.jsonl")
     assert again.finished(CELLS[0])["metrics"]["calm"] == {"auc": exact, "none": None, "lost": "-inf"}
-    assert [number(value) for value in (exact, "-inf")] == [exact, -math.inf]
-    assert math.isnan(number(None))
+    assert [number_from_json(value) for value in (exact, "-inf")] == [exact, -math.inf]
+    assert math.isnan(number_from_json(None))
     assert store.pending(CELLS) == again.pending(CELLS) == CELLS[1:]
 
 

@@ -436,7 +436,7 @@ def test_archives_name_arrays(tmp_path):
         (("--count", "lo"), "expected two columns, LO,HI"),
         (("--count", "lo,hi,share"), "expected two columns, LO,HI"),
         (("--fraction", "share,lo"), "expected one column"),
-        (("--known", "seen"), "nothing is said of the bags"),
+        (("--known", "seen"), "nothing is stated about the bags"),
         (("--fraction", "cancer"), "y must hold numbers"),
         (("--fraction", "other2"), "no column 'other2'"),
         (("--label", "label", "--known", "other2"), "no column 'other2'"),

@@ -129,7 +129,7 @@ def test_an_impossible_log_evidence_is_a_failure(problem, monkeypatch):
         self.log_evidence = self.log_evidence * 0 + 0.1
 
     monkeypatch.setattr(ExpectationPropagation, "finish", finish)
-    with pytest.warns(ConvergenceWarning, match="an evidence above the highest that there can be"):
+    with pytest.warns(ConvergenceWarning, match="a log evidence above the highest that there can be"):
         assert quick().fit(bags, y).inference_ == "vi"
 
 

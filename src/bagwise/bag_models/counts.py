@@ -57,7 +57,7 @@ def count_terms(f: Tensor, potentials: CountPotentials, known: Tensor) -> tuple[
 
 @dataclass(frozen=True)
 class Tabled:
-    """The bags of a chunk that speak through a table, for one label column."""
+    """The bags of a chunk that state a table, for one label column."""
 
     bags: Tensor  # (t,) their numbers in the chunk
     rows: Tensor  # (m,) the rows of their instances
@@ -68,7 +68,7 @@ class Tabled:
 
 @dataclass(frozen=True)
 class ChunkEvidence:
-    """What the bags of one chunk say: plain labels (b, K), NaN where a table speaks instead or nothing is known."""
+    """What the bags of one chunk state: plain labels (b, K), NaN where a table does instead or nothing is known."""
 
     labels: Tensor
     tabled: tuple[Tabled | None, ...]
@@ -85,7 +85,7 @@ class ChunkEvidence:
         return log_z, g
 
     def of_column(self, column: int) -> "ChunkEvidence":
-        """What the bags say about one label column."""
+        """What the bags state about one label column."""
         return ChunkEvidence(self.labels[:, [column]], (self.tabled[column],), self.noise)
 
     def informed(self, column: int, segments: Segments) -> Tensor:
@@ -98,7 +98,7 @@ class ChunkEvidence:
 
 
 class ProbitCounts:
-    """Probit instances whose bags say something about counts, cut into chunks on demand."""
+    """Probit instances whose bags state something about counts, cut into chunks on demand."""
 
     def __init__(self, evidence: CountEvidence) -> None:
         self._evidence = evidence
@@ -109,7 +109,7 @@ class ProbitCounts:
         return self._evidence.offsets
 
     def chunk(self, part: slice, dtype: torch.dtype, device: torch.device) -> ChunkEvidence:
-        """What a run of bags says."""
+        """What a run of bags states."""
         labels = torch.as_tensor(self._evidence.labels[part], dtype=dtype, device=device)
         tabled = tabled_columns(self._evidence, part, dtype, device)
         return ChunkEvidence(labels, tabled, self._evidence.label_noise)
@@ -118,7 +118,7 @@ class ProbitCounts:
 def tabled_columns(
     evidence: CountEvidence, part: slice, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tabled | None, ...]:
-    """Of every label column, the bags of a run that speak through a table; None where there are none."""
+    """Of every label column, the bags of a run that state a table; None where there are none."""
     return tuple(_tabled(evidence, k, part, dtype, device) for k in range(evidence.labels.shape[1]))
 
 

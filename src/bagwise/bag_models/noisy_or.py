@@ -84,7 +84,7 @@ class NoisyOrEvidence:
 class BagStatements:
     """What is known of the bags of one chunk, in double precision."""
 
-    labels: Tensor  # (b, K) 0, 1, or NaN where a table speaks or nothing is known
+    labels: Tensor  # (b, K) 0, 1, or NaN where a table states more or nothing is known
     known: Tensor  # (n,) known instances, NaN elsewhere
     tabled: tuple[Tabled | None, ...]
     segments: Segments
@@ -95,19 +95,19 @@ class BagStatements:
         return torch.isnan(self.known)[:, None]
 
     @cached_property
-    def settled(self) -> Tensor:
+    def has_known_positive(self) -> Tensor:
         """(b, 1) bags with a known positive: their label says nothing about the others."""
         return self.segments.sum((self.known == 1).double())[:, None] > 0
 
     @cached_property
     def decided(self) -> Tensor:
         """(b, 1) bags whose known instances say whether the label is right."""
-        return self.settled | (self.segments.sum(self.free.double()) == 0)
+        return self.has_known_positive | (self.segments.sum(self.free.double()) == 0)
 
     @cached_property
     def informed(self) -> Tensor:
         """(n, K) instances the evidence says anything about; the others must stay out of the Gram matrix (1.5)."""
-        rows = self.segments.spread(~torch.isnan(self.labels) & ~self.settled) | ~self.free
+        rows = self.segments.spread(~torch.isnan(self.labels) & ~self.has_known_positive) | ~self.free
         for column, part in enumerate(self.tabled):
             if part is not None:
                 rows[part.rows, column] = part.informed
@@ -147,76 +147,76 @@ class NoisyOr:
         other.trusting = self.trusting & ~columns
         return other
 
-    def start(self, said: BagStatements) -> BagBelief:
+    def start(self, stated: BagStatements) -> BagBelief:
         """q(y) before anything is known about η: what labels say by themselves, ½ / (1 − 2⁻ⁿ) in positive bags."""
         if self._updates == "structured":
-            eta = torch.zeros_like(said.informed, dtype=torch.float64)
-            return structured_belief(eta, said, self._noise, torch.ones_like(self.trusting))
-        n = said.segments.sum(said.free.double()).clamp(min=1.0)
+            eta = torch.zeros_like(stated.informed, dtype=torch.float64)
+            return structured_belief(eta, stated, self._noise, torch.ones_like(self.trusting))
+        n = stated.segments.sum(stated.free.double()).clamp(min=1.0)
         some = 0.5 / (1.0 - torch.exp2(-n))
-        sure = torch.where(said.labels == 0, 0.0, torch.where(said.labels == 1, some, 0.5))
+        sure = torch.where(stated.labels == 0, 0.0, torch.where(stated.labels == 1, some, 0.5))
         logits = torch.logit(sure.clamp(_DOUBT, 1.0 - _DOUBT))
-        return factorised_belief(said.segments.spread(logits), said, self._noise)
+        return factorised_belief(stated.segments.spread(logits), stated, self._noise)
 
-    def update(self, eta: Tensor, logits: Tensor, said: BagStatements) -> BagBelief:
+    def update(self, eta: Tensor, logits: Tensor, stated: BagStatements) -> BagBelief:
         """q(y) at log odds η (n, K), starting from the last logits."""
         if self._updates == "structured":
-            return structured_belief(eta, said, self._noise, self.trusting)
+            return structured_belief(eta, stated, self._noise, self.trusting)
         improve = sequential_logits if self._updates == "sequential" else parallel_logits
-        return factorised_belief(improve(eta, logits, said, self._noise), said, self._noise)
+        return factorised_belief(improve(eta, logits, stated, self._noise), stated, self._noise)
 
 
 # ---------------------------------------------------------------- factorised
 
 
-def factorised_belief(logits: Tensor, said: BagStatements, noise: Noise) -> BagBelief:
+def factorised_belief(logits: Tensor, stated: BagStatements, noise: Noise) -> BagBelief:
     """Entropies of single instances and <G> of (5.4) for q(y) = Π Ber(σ(logit))."""
-    pi = said.with_known(torch.sigmoid(logits))
-    none = torch.exp(_log_none(logits, said)).masked_fill(said.settled, 0.0)
-    fits = torch.where(said.labels == 1, 1.0 - none, none)
+    pi = stated.with_known(torch.sigmoid(logits))
+    none = torch.exp(_log_none(logits, stated)).masked_fill(stated.has_known_positive, 0.0)
+    fits = torch.where(stated.labels == 1, 1.0 - none, none)
     label = fits * noise.log_fit + (1.0 - fits) * noise.log_miss
-    entropy = (bernoulli_entropy(logits) * said.unsure).sum(0)
-    return BagBelief(logits, pi, entropy + label.masked_fill(torch.isnan(said.labels), 0.0).sum(0))
+    entropy = (bernoulli_entropy(logits) * stated.unsure).sum(0)
+    return BagBelief(logits, pi, entropy + label.masked_fill(torch.isnan(stated.labels), 0.0).sum(0))
 
 
-def parallel_logits(eta: Tensor, logits: Tensor, said: BagStatements, noise: Noise) -> Tensor:
+def parallel_logits(eta: Tensor, logits: Tensor, stated: BagStatements, noise: Noise) -> Tensor:
     """(5.3) for all instances at once, each as if the others stood still: not an ascent step."""
-    others = said.segments.spread(_log_none(logits, said)) - _log_negative(logits, said)
-    return eta + said.segments.spread(_strength(said, noise)) * torch.exp(others.clamp(max=0.0))
+    others = stated.segments.spread(_log_none(logits, stated)) - _log_negative(logits, stated)
+    return eta + stated.segments.spread(_strength(stated, noise)) * torch.exp(others.clamp(max=0.0))
 
 
-def sequential_logits(eta: Tensor, logits: Tensor, said: BagStatements, noise: Noise) -> Tensor:
+def sequential_logits(eta: Tensor, logits: Tensor, stated: BagStatements, noise: Noise) -> Tensor:
     """(5.3) for one instance of a bag after the other, all bags side by side: every step raises the bound.
 
     The chain runs on the processor, wherever η lives.
     """
-    order = said.order
+    order = stated.order
     rows, bags = torch.from_numpy(order.rows).to(eta.device), torch.from_numpy(order.bags).to(eta.device)
     state = _Chain(
         eta[rows].cpu().numpy(),
         log_sigmoid(-logits[rows]).cpu().numpy(),
-        _log_none(logits, said)[bags].cpu().numpy(),
-        _strength(said, noise)[bags].cpu().numpy(),
+        _log_none(logits, stated)[bags].cpu().numpy(),
+        _strength(stated, noise)[bags].cpu().numpy(),
     )
     improved = eta.clone()
     improved[rows] = torch.from_numpy(state.run(order)).to(eta.device)
     return improved
 
 
-def _strength(said: BagStatements, noise: Noise) -> Tensor:
+def _strength(stated: BagStatements, noise: Noise) -> Tensor:
     """(2T − 1) log H of every bag, 0 where there is no label or it says nothing any more."""
-    signed = (2.0 * said.labels - 1.0) * noise.log_odds
-    return signed.masked_fill(torch.isnan(said.labels) | said.settled, 0.0)
+    signed = (2.0 * stated.labels - 1.0) * noise.log_odds
+    return signed.masked_fill(torch.isnan(stated.labels) | stated.has_known_positive, 0.0)
 
 
-def _log_negative(logits: Tensor, said: BagStatements) -> Tensor:
+def _log_negative(logits: Tensor, stated: BagStatements) -> Tensor:
     """log(1 − π) of free instances, 0 for known ones."""
-    return log_sigmoid(-logits).masked_fill(~said.free, 0.0)
+    return log_sigmoid(-logits).masked_fill(~stated.free, 0.0)
 
 
-def _log_none(logits: Tensor, said: BagStatements) -> Tensor:
+def _log_none(logits: Tensor, stated: BagStatements) -> Tensor:
     """log of the probability that no free instance of the bag is positive, (b, K)."""
-    return said.segments.sum(_log_negative(logits, said))
+    return stated.segments.sum(_log_negative(logits, stated))
 
 
 class PositionOrder(NamedTuple):
@@ -291,37 +291,37 @@ def _alone(eta: list[float], negative: list[float], total: float, strength: floa
 # ---------------------------------------------------------------- joint over the bag
 
 
-def structured_belief(eta: Tensor, said: BagStatements, noise: Noise, trusting: Tensor) -> BagBelief:
+def structured_belief(eta: Tensor, stated: BagStatements, noise: Noise, trusting: Tensor) -> BagBelief:
     """(5.5): with P₀ the probability that no free instance is positive, Z = p(T | some)(1 − P₀) + p(T | none) P₀.
 
     Any other potential goes through the count programme. Columns that are ``trusting`` (K,) take labels for right. By
     (5.6) the bound is log Z + Σ log(1 + e^η), less Σ π η.
     """
-    log_z, pi = _label_posterior(eta, said, noise, trusting)
-    for column, part in enumerate(said.tabled):
+    log_z, pi = _label_posterior(eta, stated, noise, trusting)
+    for column, part in enumerate(stated.tabled):
         if part is not None:
             log_z[part.bags, column], pi[part.rows, column] = _table_posterior(eta[part.rows, column], part)
-    pi = said.with_known(pi)
-    alone = torch.where(said.unsure, -log_sigmoid(-eta) - pi * eta, torch.zeros_like(eta))
+    pi = stated.with_known(pi)
+    alone = torch.where(stated.unsure, -log_sigmoid(-eta) - pi * eta, torch.zeros_like(eta))
     return BagBelief(eta, pi, log_z.sum(0) + alone.sum(0))
 
 
-def _label_posterior(eta: Tensor, said: BagStatements, noise: Noise, trusting: Tensor) -> tuple[Tensor, Tensor]:
+def _label_posterior(eta: Tensor, stated: BagStatements, noise: Noise, trusting: Tensor) -> tuple[Tensor, Tensor]:
     """log Z (b, K), 0 without a label, and π (n, K)."""
-    log_fit = torch.full_like(said.labels, noise.log_fit)
-    log_miss = torch.full_like(log_fit, noise.log_miss).masked_fill(trusting & ~said.decided, -torch.inf)
-    exponents = log_minus_log_sigmoid(eta).masked_fill(~said.free, -torch.inf)
-    log_none = _log_none(eta, said).masked_fill(said.settled, -torch.inf)
-    log_some = log_at_least_one(said.segments.logsumexp(exponents)).masked_fill(said.settled, 0.0)
-    given_some = torch.where(said.labels == 1, log_fit, log_miss)
-    given_none = torch.where(said.labels == 1, log_miss, log_fit)
+    log_fit = torch.full_like(stated.labels, noise.log_fit)
+    log_miss = torch.full_like(log_fit, noise.log_miss).masked_fill(trusting & ~stated.decided, -torch.inf)
+    exponents = log_minus_log_sigmoid(eta).masked_fill(~stated.free, -torch.inf)
+    log_none = _log_none(eta, stated).masked_fill(stated.has_known_positive, -torch.inf)
+    log_some = log_at_least_one(stated.segments.logsumexp(exponents)).masked_fill(stated.has_known_positive, 0.0)
+    given_some = torch.where(stated.labels == 1, log_fit, log_miss)
+    given_none = torch.where(stated.labels == 1, log_miss, log_fit)
     log_z = torch.logaddexp(given_some + log_some, given_none + log_none)
-    pi = torch.exp(log_sigmoid(eta) + said.segments.spread(given_some - log_z)).clamp(max=1.0)
-    return log_z.masked_fill(torch.isnan(said.labels), 0.0), pi
+    pi = torch.exp(log_sigmoid(eta) + stated.segments.spread(given_some - log_z)).clamp(max=1.0)
+    return log_z.masked_fill(torch.isnan(stated.labels), 0.0), pi
 
 
 def _table_posterior(eta: Tensor, part: Tabled) -> tuple[Tensor, Tensor]:
-    """log Z and π of the bags that speak through a table (2.4); a known instance has one side only."""
+    """log Z and π of the bags that state a table (2.4); a known instance has one side only."""
     log_p = log_sigmoid(eta).masked_fill(part.known == 0, -torch.inf)
     log_q = log_sigmoid(-eta).masked_fill(part.known == 1, -torch.inf)
     found = count_posterior(log_p, log_q, part.potentials)

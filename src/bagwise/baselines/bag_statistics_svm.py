@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._validation import check_option
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
+from bagwise.models._base.documented import documented
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +29,7 @@ def bag_statistics(bags: Bags) -> Floats:
     return np.column_stack([mean, np.minimum.reduceat(rows, starts), np.maximum.reduceat(rows, starts)])
 
 
+@documented
 class BagStatisticsSVM(ClassifierMixin, BaseEstimator):
     """Support vector machine on per-bag statistics; its constants are chosen by cross-validation inside ``fit``.
 
@@ -35,15 +37,24 @@ class BagStatisticsSVM(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : "rbf" or "linear"
-    C : penalties to choose from
-    gamma : inverse widths of the RBF kernel to choose from, for standardised statistics
-    cv : number of folds of the search; fewer where a class has fewer bags
-    random_state : of the folds
+    kernel : {"rbf", "linear"}
+        Kernel of the machine. Use "linear" where there are more features than bags.
+    C : sequence of float
+        Penalties to choose from. Extend the list where the chosen one (``search_.best_params_``) is at its end.
+    gamma : sequence of float
+        Inverse widths of the RBF kernel to choose from, for standardised statistics. Extend the list where the chosen
+        one is at its end.
+    cv : int
+        Number of folds of the search; fewer are made where a class has fewer bags. Increase it for small data.
+    random_state : int, RandomState instance or None
+        Where the random numbers of the folds come from. Give a number to get the same machine again.
 
     Attributes
     ----------
-    classes_ : the two classes; ``search_`` the fitted ``GridSearchCV``
+    classes_ : ndarray of shape (2,)
+        The two class values.
+    search_ : GridSearchCV
+        The fitted search for the constants.
     """
 
     def __init__(

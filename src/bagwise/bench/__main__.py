@@ -12,7 +12,7 @@ from bagwise.bench.tables import NAMES, tables_named
 from bagwise.exceptions import BagwiseError
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run_from_arguments(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments say; the exit status."""
     options = _parser().parse_args(arguments)
     try:
@@ -45,4 +45,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_from_arguments())

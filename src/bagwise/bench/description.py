@@ -92,7 +92,7 @@ class Split:
     parts: tuple[Part, ...]
 
 
-class Answers(NamedTuple):
+class Measured(NamedTuple):
     """What came of a fitted model: metrics of every row of the table, and the scores behind them for pooling."""
 
     metrics: dict[str, dict[str, float]]
@@ -132,7 +132,7 @@ class Table:
     source: str  # paper and place of the figures
     protocol: str  # in words; how the published one differs
     rule: SplitRule
-    measure: Callable[[Any, Split], Answers]
+    measure: Callable[[Any, Split], Measured]
     sets: tuple[DataSet, ...]
     models: tuple[Model, ...]
     metrics: tuple[str, ...]

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise import baselines
 from bagwise.bench.cells import Cell
-from bagwise.bench.description import Answers, Floats, Model, Part, Split
+from bagwise.bench.description import Floats, Measured, Model, Part, Split
 from bagwise.bench.store import Record
 from bagwise.metrics import bag_report, instance_report, positive_proba
 from bagwise.models import discover
@@ -129,7 +129,7 @@ class PerColumn(BaseEstimator):
 # ---------------------------------------------------------------- what is asked of a fitted model
 
 
-def binary_answers(model: Any, split: Split) -> Answers:
+def binary_answers(model: Any, split: Split) -> Measured:
     """How well bags and instances are told positive from negative, part by part and column by column."""
     metrics: dict[str, dict[str, float]] = {}
     scores: dict[str, dict[str, list[float]]] = {}
@@ -141,7 +141,7 @@ def binary_answers(model: Any, split: Split) -> Answers:
             for row, true, guess in zip(part.rows, _columns(truth), _columns(p), strict=True):
                 metrics.setdefault(row, {}).update(_named(level, report(true, guess), certain))
                 scores.setdefault(row, {}).update({f"{level} truth": true.tolist(), f"{level} score": guess.tolist()})
-    return Answers(metrics, scores)
+    return Measured(metrics, scores)
 
 
 def _levels(part: Part) -> list[tuple[str, Floats | None, Callable[..., Any], Callable[..., dict[str, Any]]]]:
@@ -174,7 +174,7 @@ def _columns(values: Floats) -> Floats:
     return table[None, :] if table.ndim == 1 else table.T
 
 
-def class_answers(model: Any, split: Split) -> Answers:
+def class_answers(model: Any, split: Split) -> Measured:
     """Share of bags, and of instances where the model speaks of them, whose class is told rightly.
 
     "instances found" is that share among the instances that have a class.
@@ -191,11 +191,11 @@ def class_answers(model: Any, split: Split) -> Answers:
             of_a_class = part.instance_truth < table.shape[1] - 1
             found["instance accuracy"] = float(np.mean(right[known]))
             found["instances found"] = float(np.mean(right[of_a_class]))
-    return Answers({part.rows[0]: found}, {})
+    return Measured({part.rows[0]: found}, {})
 
 
-def lengthscale_answers(model: Any, split: Split) -> Answers:
+def lengthscale_answers(model: Any, split: Split) -> Measured:
     """The lengthscale that was learned."""
     kernel = model.features_.kernel
     found = getattr(kernel, "base_kernel", kernel).lengthscale.detach().item()
-    return Answers({split.parts[0].rows[0]: {"lengthscale": found}}, {})
+    return Measured({split.parts[0].rows[0]: {"lengthscale": found}}, {})

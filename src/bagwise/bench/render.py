@@ -26,7 +26,7 @@ _TESTS = (
 )
 
 
-class Said(NamedTuple):
+class GridEntry(NamedTuple):
     """An entry of a grid: what was measured, how surely, and what was published."""
 
     measured: str
@@ -43,7 +43,7 @@ class Grid:
 
     name: str
     header: list[str]
-    rows: list[list[str | Said]]
+    rows: list[list[str | GridEntry]]
     caption: str = ""
 
 
@@ -119,21 +119,21 @@ def _metric_grid(summary: Summary, metric: str, places: list[str]) -> Grid:
     others = [f.model for f in summary.table.published if f.metric == metric and f.model not in measured]
     models = [*measured, *dict.fromkeys(others)]
     rows = [*summary.rows, MEAN_ROW] if summary.table.averaged and len(summary.rows) > 1 else summary.rows
-    body: list[list[str | Said]] = [
-        [row, *(_said(summary, row, model, metric, places) for model in models)] for row in rows
+    body: list[list[str | GridEntry]] = [
+        [row, *(_grid_entry(summary, row, model, metric, places) for model in models)] for row in rows
     ]
     return Grid(spoken(metric), ["", *models], body)
 
 
-def _said(summary: Summary, row: str, model: str, metric: str, places: list[str]) -> Said:
+def _grid_entry(summary: Summary, row: str, model: str, metric: str, places: list[str]) -> GridEntry:
     entry = summary.entry(row, model, metric)
     if entry is None:
         figures = () if row == MEAN_ROW else summary.published(row, model, metric)
-        return Said("", "", "; ".join(_figure(figure, places) for figure in figures) or _NONE)
+        return GridEntry("", "", "; ".join(_figure(figure, places) for figure in figures) or _NONE)
     figures_and_gaps = zip(entry.published, entry.differences, strict=True)
     published = [f"{_figure(figure, places)}, {number_text(gap, sign=True)}" for figure, gap in figures_and_gaps]
     spread = f"± {number_text(entry.error)}{_beside(summary, entry, row, model, metric)}"
-    return Said(number_text(entry.mean), spread, "; ".join(published))
+    return GridEntry(number_text(entry.mean), spread, "; ".join(published))
 
 
 def _beside(summary: Summary, entry: Entry, row: str, model: str, metric: str) -> str:
@@ -154,7 +154,7 @@ def _comparison_grid(found: Sequence[Comparison]) -> Grid:
     return Grid("Who is better", header, [_comparison_row(comparison) for comparison in found], _TESTS)
 
 
-def _comparison_row(c: Comparison) -> list[str | Said]:
+def _comparison_row(c: Comparison) -> list[str | GridEntry]:
     return [
         f"{c.one} against {c.other}",
         spoken(c.metric),
@@ -173,7 +173,7 @@ def _cost_grid(summary: Summary) -> Grid:
     return Grid("What it took", header, rows, f"One thread each; together {duration(total)}.")
 
 
-def _cost_row(cost: Cost) -> list[str | Said]:
+def _cost_row(cost: Cost) -> list[str | GridEntry]:
     times = [f"{cost.fit_seconds:.2f}", f"{cost.predict_seconds:.2f}"]
     return [cost.model, str(cost.n_cells), *times, str(cost.n_warned), str(cost.n_failed)]
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from bagwise.bench.description import Published, Table
 from bagwise.bench.store import Record
-from bagwise.io.plain_json import number
+from bagwise.io.plain_json import number_from_json
 from bagwise.metrics import bag_report, instance_report
 
 Floats = NDArray[np.float64]
@@ -102,7 +102,7 @@ class Summary:
         for record in self.records:
             for row, metrics in record["metrics"].items():
                 for metric, value in metrics.items():
-                    found[row, record["model"], metric][record["repeat"], record["fold"]] = number(value)
+                    found[row, record["model"], metric][record["repeat"], record["fold"]] = number_from_json(value)
         return found
 
     def values(self, row: str, model: str, metric: str) -> Floats:
@@ -235,7 +235,7 @@ def _pooled_metrics(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def _joined(parts: Sequence[dict[str, Any]], name: str) -> list[float]:
-    return [number(value) for part in parts for value in part[name]]
+    return [number_from_json(value) for part in parts for value in part[name]]
 
 
 # ---------------------------------------------------------------- tests

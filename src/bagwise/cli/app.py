@@ -30,6 +30,7 @@ from bagwise.models import discover
 from bagwise.models.bag_gp import BagGP
 from bagwise.report import content, write_report
 from bagwise.report.answers import collect
+from bagwise.report.page import TITLE
 from bagwise.report.terminal import print_frame, print_measures, print_table
 
 
@@ -155,18 +156,18 @@ def fit(
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     chosen = _chosen_model(model)
-    said = cli_evidence.chosen(label, fraction, count, candidates) or cli_evidence.usual(model)
+    stated = cli_evidence.chosen(label, fraction, count, candidates) or cli_evidence.usual(model)
     estimator = chosen(
-        **cli_evidence.with_evidence(model, said, known, {"verbose": 1} | parse_settings(settings or [], chosen))
+        **cli_evidence.with_evidence(model, stated, known, {"verbose": 1} | parse_settings(settings or [], chosen))
     )
     checkpoint = getattr(estimator, "checkpoint", None)  # what is no name of a file, fit refuses
     check_outputs(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
-    found = cli_evidence.read_for_fit(data, bag, said, known, parse_names(features), parse_names(ignore))
+    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
     started = time.perf_counter()
     estimator.fit(found.bags, found.y)
-    estimator.save(output, notes=cli_evidence.columns(data, bag, said, known, found))
+    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
 
 
@@ -215,14 +216,14 @@ def evaluate(
     The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name
     another.
     """
-    said = cli_evidence.chosen(label, fraction, count, candidates)
+    stated = cli_evidence.chosen(label, fraction, count, candidates)
     check_outputs({"--json": json_output}, (model, data))
     saved = open_model(model)
-    only_instances = said is None and instance_label is not None
-    known = read_for(saved, data, bag, said, instance_label, may_be_absent=only_instances)
+    only_instances = stated is None and instance_label is not None
+    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances)
     if known.y is None and known.instance_y is None:
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
-    truth = cli_evidence.truth(saved, known, said, data)
+    truth = cli_evidence.truth(saved, known, stated, data)
     found = content.reports(collect(saved.estimator, known.bags, truth, known.instance_y, saved.label_names()))
     if json_output is None or not is_standard_output(json_output):
         print_measures(found)
@@ -232,8 +233,8 @@ def evaluate(
         say_written("measures", json_output)
 
 
-@app.command()
-def suggest(
+@app.command("suggest")
+def suggest_to_label(
     model: ModelFile,
     data: Data,
     n: Annotated[int, typer.Option("-n", metavar="COUNT", help="How many.")] = 1,
@@ -251,8 +252,8 @@ def suggest(
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
     known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
-    candidates = _unlabelled(known) if what == "bags" else known.bags
-    found = active.suggest(saved.estimator, candidates, what=what, n=n, strategy=strategy).to_frame()
+    queries = _unlabelled(known) if what == "bags" else known.bags
+    found = active.suggest(saved.estimator, queries, what=what, n=n, strategy=strategy).to_frame()
     if output is None:
         texts = found.assign(utility=found["utility"].map("{:.4f}".format)).astype(str)
         print_table(texts.columns, texts.itertuples(index=False))
@@ -272,18 +273,18 @@ def report(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
-    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Bags, judged",
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = TITLE,
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
     ] = None,
 ) -> None:
     """One self-contained HTML page: figures of merit where the truth is known, diagrams, bags to look at."""
     shape = parse_image_shape(image_shape)
-    said = cli_evidence.chosen(label, fraction, count, candidates)
+    stated = cli_evidence.chosen(label, fraction, count, candidates)
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
-    known = read_for(saved, data, bag, said, instance_label, may_be_absent=said is None)
-    truth = cli_evidence.truth(saved, known, said, data)
+    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None)
+    truth = cli_evidence.truth(saved, known, stated, data)
     write_report(
         saved.estimator,
         known.bags,

@@ -22,7 +22,7 @@ NAME_THEM = "name the column with --label, --fraction, --count or --candidates"
 
 
 @dataclass(frozen=True)
-class Said:
+class StatedColumns:
     """What bags say (one of ``KINDS``) and the columns, or arrays of an archive, that say it."""
 
     kind: str = "label"
@@ -34,15 +34,17 @@ class Said:
         return " ".join((f"--{self.kind}", ",".join(self.names))).strip()
 
 
-def chosen(label: str | None, fraction: str | None, count: str | None, candidates: str | None = None) -> Said | None:
+def chosen(
+    label: str | None, fraction: str | None, count: str | None, candidates: str | None = None
+) -> StatedColumns | None:
     """The one option that was given, or None; two of them are an error."""
     given = [
-        Said(kind, tuple(parse_names(text)))
+        StatedColumns(kind, tuple(parse_names(text)))
         for kind, text in zip(KINDS, (label, fraction, count, candidates), strict=True)
         if text is not None
     ]
     if len(given) > 1:
-        both = " and ".join(said.option for said in given)
+        both = " and ".join(stated.option for stated in given)
         raise BagDataError(f"{both}: what is known of the bags comes from one of these options, not from several.")
     return given[0] if given else None
 
@@ -50,15 +52,15 @@ def chosen(label: str | None, fraction: str | None, count: str | None, candidate
 # ---------------------------------------------------------------- for a fit
 
 
-def usual(name: str) -> Said:
+def usual(name: str) -> StatedColumns:
     """What bags say to a model where no option says it: candidates where it takes them, labels otherwise."""
-    return Said("candidates") if "candidates" in discover()[name].card.evidence else Said()
+    return StatedColumns("candidates") if "candidates" in discover()[name].card.evidence else StatedColumns()
 
 
-def with_evidence(name: str, said: Said, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
+def with_evidence(name: str, stated: StatedColumns, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings for a model that takes this evidence; one that does not, or a contradiction, is an error."""
     models = discover()
-    wanted = {said.kind: said.option} | ({} if known is None else {"known": f"--known {known}"})
+    wanted = {stated.kind: stated.option} | ({} if known is None else {"known": f"--known {known}"})
     for kind, option in wanted.items():
         if kind not in models[name].card.evidence:
             others = [other for other, model in models.items() if kind in model.card.evidence]
@@ -66,33 +68,33 @@ def with_evidence(name: str, said: Said, known: str | None, settings: dict[str, 
                 f"{option}: {name} takes {', '.join(models[name].card.evidence)}; "
                 + (f"evidence of the kind {kind} is for {', '.join(others)}." if others else f"no model takes {kind}.")
             )
-    if said.kind == "label" and len(said.names) > 1 and "candidates" in models[name].card.evidence:
+    if stated.kind == "label" and len(stated.names) > 1 and "candidates" in models[name].card.evidence:
         raise BagDataError(
-            f"{said.option}: {name} learns one class out of many, whose names stand in one column; where several "
-            f"columns of 0/1 say which classes a bag may have, use --candidates {','.join(said.names)}."
+            f"{stated.option}: {name} learns one class out of many, whose names stand in one column; where several "
+            f"columns of 0/1 say which classes a bag may have, use --candidates {','.join(stated.names)}."
         )
     if "evidence" not in inspect.signature(models[name]).parameters:
         return settings
-    if settings.get("evidence", said.kind) != said.kind:
-        raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[said.kind]}; leave it out.")
-    return settings | {"evidence": said.kind}
+    if settings.get("evidence", stated.kind) != stated.kind:
+        raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[stated.kind]}; leave it out.")
+    return settings | {"evidence": stated.kind}
 
 
 def read_for_fit(
-    data: Path, bag: str | None, said: Said, known: str | None, features: list[str], ignore: list[str]
+    data: Path, bag: str | None, stated: StatedColumns, known: str | None, features: list[str], ignore: list[str]
 ) -> BagData:
     """The bags and what they say; without any of it there is nothing to learn from."""
-    _check_names(said, data)
-    names = array_names(said, data)
+    _check_names(stated, data)
+    names = array_names(stated, data)
     found = read_bags(data, bag=bag, labels=names, known=known, features=features or None, ignore=ignore)
     if found.y is None:
-        raise BagDataError(f"{data}: nothing is said of the bags that could be learned from; {NAME_THEM}.")
-    return _numbered(_with_table(found, said)) if said.kind == "candidates" else found
+        raise BagDataError(f"{data}: nothing is stated about the bags that could be learned from; {NAME_THEM}.")
+    return _numbered(_with_table(found, stated)) if stated.kind == "candidates" else found
 
 
-def array_names(said: Said, data: Path) -> tuple[str, ...]:
+def array_names(stated: StatedColumns, data: Path) -> tuple[str, ...]:
     """The columns to read; of an archive, where none are named, the usual array of candidates."""
-    return ("candidates",) if said.kind == "candidates" and not said.names and is_archive(data) else said.names
+    return ("candidates",) if stated.kind == "candidates" and not stated.names and is_archive(data) else stated.names
 
 
 def _numbered(found: BagData) -> BagData:
@@ -105,34 +107,34 @@ def _is_unnamed(found: BagData) -> bool:
     return found.labels == tuple(unnamed_columns(len(found.labels)))
 
 
-def _with_table(found: BagData, said: Said) -> BagData:
+def _with_table(found: BagData, stated: StatedColumns) -> BagData:
     """The same; candidates that are no table of bags and classes are an error."""
     if np.ndim(found.y) != 2:
         raise BagDataError(
-            f"{said.option}: expected a column of 0/1 for every class that a bag may have, at least two (in an .npz "
+            f"{stated.option}: expected a column of 0/1 for every class that a bag may have, at least two (in an .npz "
             "archive one array of shape (B, classes)). For the name of the one class of every bag use --label."
         )
     return found
 
 
-def columns(data: Path, bag: str | None, said: Said, known: str | None, found: BagData) -> dict[str, Any]:
+def columns(data: Path, bag: str | None, stated: StatedColumns, known: str | None, found: BagData) -> dict[str, Any]:
     """What the model file remembers."""
-    arrays = list(said.names) if is_archive(data) else []
-    by_name = {said.kind: list(found.labels), "arrays": arrays}
-    there = by_name if said.kind in ("label", "candidates") else {said.kind: list(said.names)}
+    arrays = list(stated.names) if is_archive(data) else []
+    by_name = {stated.kind: list(found.labels), "arrays": arrays}
+    there = by_name if stated.kind in ("label", "candidates") else {stated.kind: list(stated.names)}
     return {"bag": bag, "known": known} | there
 
 
-def _check_names(said: Said, data: Path) -> None:
-    if said.kind == "fraction" and len(said.names) != 1:
-        raise BagDataError(f"{said.option}: expected one column with the fraction of positives in the bag.")
-    if said.kind == "count" and len(said.names) != 2 and not (is_archive(data) and len(said.names) == 1):
+def _check_names(stated: StatedColumns, data: Path) -> None:
+    if stated.kind == "fraction" and len(stated.names) != 1:
+        raise BagDataError(f"{stated.option}: expected one column with the fraction of positives in the bag.")
+    if stated.kind == "count" and len(stated.names) != 2 and not (is_archive(data) and len(stated.names) == 1):
         raise BagDataError(
-            f"{said.option}: expected two columns, LO,HI, with the lowest and the highest number of positives in the "
+            f"{stated.option}: expected two columns, LO,HI, with the lowest and the highest number of positives in the "
             "bag (in an .npz archive one array of shape (B, 2) will do)."
         )
-    if said.kind == "candidates" and len(set(said.names)) < len(said.names):
-        raise BagDataError(f"{said.option}: a column is named twice; name one column for every class.")
+    if stated.kind == "candidates" and len(set(stated.names)) < len(stated.names):
+        raise BagDataError(f"{stated.option}: a column is named twice; name one column for every class.")
 
 
 # ---------------------------------------------------------------- for a fitted model
@@ -154,28 +156,28 @@ def open_model(path: Path) -> SavedModel:
     return SavedModel(*load_with_notes(path))
 
 
-def fitted(saved: SavedModel, data: Path) -> Said:
-    """What the bags said in the fit, under the names it has in a file of this kind."""
+def fitted(saved: SavedModel, data: Path) -> StatedColumns:
+    """What the bags stated in the fit, by the names that it has in a file of this kind."""
     columns = saved.columns
     for kind in ("fraction", "count"):
         if columns.get(kind):
-            return Said(kind, tuple(columns[kind]))
+            return StatedColumns(kind, tuple(columns[kind]))
     kind = "candidates" if columns.get("candidates") else "label"
-    return Said(kind, tuple(columns.get("arrays" if is_archive(data) else kind) or ()))
+    return StatedColumns(kind, tuple(columns.get("arrays" if is_archive(data) else kind) or ()))
 
 
 def read_for(
     saved: SavedModel,
     data: Path,
     bag: str | None,
-    said: Said | None,
+    stated: StatedColumns | None,
     instance_label: str | None = None,
     *,
     may_be_absent: bool = False,
     with_known: bool = False,
 ) -> BagData:
     """Bags and what they say, by the columns the model was fitted on unless the user names others."""
-    model, asked = saved.estimator, said or fitted(saved, data)
+    model, asked = saved.estimator, stated or fitted(saved, data)
     _check_names(asked, data)
     _check_comparable(model, asked, parse_names(instance_label))
     found = read_bags(
@@ -193,17 +195,17 @@ def read_for(
     return replace(found, y=y, instance_y=_as_text(found.instance_y, model.instance_classes_))
 
 
-def _check_comparable(model: Any, said: Said, instance_labels: list[str]) -> None:
+def _check_comparable(model: Any, stated: StatedColumns, instance_labels: list[str]) -> None:
     """Refuse a truth of a kind that the model's answers cannot be compared with."""
     if not is_of_classes(model):
-        if said.kind == "candidates":
+        if stated.kind == "candidates":
             raise BagDataError(
-                f"{said.option}: {type(model).__name__} does not choose one class out of many; compare it with "
+                f"{stated.option}: {type(model).__name__} does not choose one class out of many; compare it with "
                 "--label, --fraction or --count."
             )
-    elif said.kind in ("fraction", "count") or (said.kind == "label" and len(said.names) > 1):
+    elif stated.kind in ("fraction", "count") or (stated.kind == "label" and len(stated.names) > 1):
         raise BagDataError(
-            f"{said.option}: {type(model).__name__} chooses one class out of many; compare it with --label COL, the "
+            f"{stated.option}: {type(model).__name__} chooses one class out of many; compare it with --label COL, the "
             "column with the true class, or with --candidates COL,COL,..."
         )
     elif len(instance_labels) > 1:
@@ -227,11 +229,11 @@ def fitted_features(model: Any) -> list[str] | None:
     return None if names is None else list(names)
 
 
-def truth(saved: SavedModel, found: BagData, said: Said | None, data: Path) -> Any:
+def truth(saved: SavedModel, found: BagData, stated: StatedColumns | None, data: Path) -> Any:
     """What is to be compared with the model's answers: labels in its own classes, or an ``Evidence``."""
     if found.y is None:
         return None
-    model, asked = saved.estimator, said or fitted(saved, data)
+    model, asked = saved.estimator, stated or fitted(saved, data)
     kind = asked.kind
     if is_of_classes(model):
         return _by_class(_with_table(found, asked), model.classes_) if kind == "candidates" else np.asarray(found.y)

@@ -60,7 +60,7 @@ def draw_rows(n: int, n_features: int, margin: float, side: int, random: Any) ->
     return kept[:n]
 
 
-def assemble(
+def deal(
     inside: Floats, outside: Floats, sizes: Ints, n_positive: Ints, names: list[str] | None, random: Any
 ) -> tuple[Bags, Ints, Ints]:
     """Deal positives and negatives into the bags and shuffle within each."""

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from bagwise._validation import check_count, check_option
 from bagwise.bags import Bags
-from bagwise.datasets.dealing import Floats, Ints, Random, Range, assemble, draw_range, draw_rows
+from bagwise.datasets.dealing import Floats, Ints, Random, Range, deal, draw_range, draw_rows
 from bagwise.exceptions import BagDataError
 
 VOTER_FEATURES = ("age", "income", "education")
@@ -50,7 +50,7 @@ def make_groups(
     else:
         inside = np.array(_CLUSTER) + _TIGHT * random.standard_normal((n_inside, 2))
         outside = _DIFFUSE * random.standard_normal((n_outside, 2))
-    bags, _, instance_y = assemble(inside, outside, sizes, n_positive, None, random)
+    bags, _, instance_y = deal(inside, outside, sizes, n_positive, None, random)
     return bags, n_positive / sizes, instance_y
 
 

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from bagwise._validation import check_count
 from bagwise.bags import Bags
-from bagwise.datasets.dealing import DIGIT_FEATURES, Floats, Ints, Random, Range, assemble, draw_counts, draw_rows
+from bagwise.datasets.dealing import DIGIT_FEATURES, Floats, Ints, Random, Range, deal, draw_counts, draw_rows
 from bagwise.exceptions import BagDataError
 
 
@@ -42,7 +42,7 @@ def make_bags(
     sizes, n_positive = draw_counts(n_bags, bag_size, positives, positive_rate, random)
     inside = draw_rows(int(n_positive.sum()), n_features, margin, +1, random)
     outside = draw_rows(int((sizes - n_positive).sum()), n_features, margin, -1, random)
-    return assemble(inside, outside, sizes, n_positive, None, random)
+    return deal(inside, outside, sizes, n_positive, None, random)
 
 
 def make_molecule_bags(
@@ -73,7 +73,7 @@ def make_molecule_bags(
         random.standard_normal((int(count.sum()), n_features)) for count in (n_positive, sizes - n_positive)
     )
     inside[:, :n_relevant] = receptor + tightness * inside[:, :n_relevant]
-    return *assemble(inside, outside, sizes, n_positive, None, random), np.arange(n_features) < n_relevant
+    return *deal(inside, outside, sizes, n_positive, None, random), np.arange(n_features) < n_relevant
 
 
 def load_digit_bags(
@@ -101,7 +101,7 @@ def load_digit_bags(
     is_target = digits.target == target
     inside = _take(digits.data[is_target], int(n_positive.sum()), f"of the digit {target}", random)
     outside = _take(digits.data[~is_target], int((sizes - n_positive).sum()), "of other digits", random)
-    return assemble(inside, outside, sizes, n_positive, DIGIT_FEATURES, random)
+    return deal(inside, outside, sizes, n_positive, DIGIT_FEATURES, random)
 
 
 def _take(images: Floats, n: int, which: str, random: Any) -> Floats:

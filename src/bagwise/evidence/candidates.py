@@ -19,9 +19,9 @@ NONE_OF_THEM = "none of them"  # the class that is added, where classes have nam
 
 @dataclass(frozen=True)
 class CandidateSets:
-    """Which classes each bag may have; a bag that says nothing has no row of its own to speak of."""
+    """Which classes each bag may have."""
 
-    table: NDArray[np.bool_]  # (B, q); a row of False where the bag says nothing
+    table: NDArray[np.bool_]  # (B, q); a row of False where the bag states nothing
     observed: NDArray[np.bool_]  # (B,)
     classes: NDArray[Any]  # (q,)
 
@@ -29,9 +29,9 @@ class CandidateSets:
 def read_candidates(y: Any, bags: Bags, *, keyed: bool) -> CandidateSets:
     """Candidate sets of the bags, refused where nothing could be learned from them.
 
-    ``y`` is a (B, q) table of 0/1 (a frame's columns name the classes, a row of NaN says nothing), one set of class
-    names per bag (None says nothing), or one class per bag: a set of one. ``keyed``: frames, Series and dicts are read
-    by bag id.
+    ``y`` is a (B, q) table of 0/1 (a frame's columns name the classes, a row of NaN states nothing), one set of class
+    names per bag (None states nothing), or one class per bag: a set of one. ``keyed``: frames, Series and dicts are
+    read by bag id.
     """
     sets = candidate_sets(y, bags, keyed=keyed)
     _refuse_useless(sets, bags)

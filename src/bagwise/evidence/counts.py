@@ -71,7 +71,7 @@ class CountEvidence:
         return b"|".join(b"" if part is None else np.ascontiguousarray(part).tobytes() for part in arrays)
 
     def observed(self) -> NDArray[np.bool_]:
-        """(B, K) whether a bag says anything."""
+        """(B, K) whether a bag states anything."""
         seen = ~np.isnan(self.labels)
         for column, speaks in enumerate(self.speaks):
             if speaks is not None:

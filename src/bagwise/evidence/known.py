@@ -47,7 +47,7 @@ def _check_agreement(bags: Bags, y: NDArray[np.float64]) -> None:
     known = np.asarray(bags.known)
     positives = np.add.reduceat((known == 1).astype(int), bags.offsets[:-1])
     negatives = np.add.reduceat((known == 0).astype(int), bags.offsets[:-1])
-    for wrong, said, culprit in (
+    for wrong, label, culprit in (
         ((y == 0) & (positives > 0), "negative", 1),
         ((y == 1) & (negatives == bags.sizes), "positive", 0),
     ):
@@ -55,7 +55,7 @@ def _check_agreement(bags: Bags, y: NDArray[np.float64]) -> None:
             bag = int(np.flatnonzero(wrong)[0])
             row = int(np.flatnonzero((bags.index == bag) & (known == culprit))[0])
             raise BagDataError(
-                f"bag {bags.ids[bag]!r} is labelled {said}, but among its {bags.sizes[bag]} instances "
+                f"bag {bags.ids[bag]!r} is labelled {label}, but among its {bags.sizes[bag]} instances "
                 f"{positives[bag] if culprit else negatives[bag]} are known to be {culprit}, the first in row "
                 f"{bags.rows[row]} of the table. Correct one of the two."
             )

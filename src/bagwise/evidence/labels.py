@@ -20,7 +20,7 @@ from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 class Labels:
     """Binary bag labels, one column per question asked."""
 
-    values: NDArray[np.float64]  # (B, K) of 0, 1 and NaN (missing: the bag says nothing)
+    values: NDArray[np.float64]  # (B, K) of 0, 1 and NaN (missing: the bag states nothing)
     classes: NDArray[Any]  # the two class values, the positive one second
     names: tuple[str, ...] | None  # of the columns, where y came as a table with several
 

@@ -74,7 +74,7 @@ def label(y: Any) -> Evidence:
 def fraction(m: Any, confidence: Any = 1000.0, *, ids: Sequence[str] | None = None) -> Evidence:
     """Fractions of positives in [0, 1] (NaN: nothing known) and how surely they are known, one per bag.
 
-    A confidence of 0 is none: the bag then says nothing. ``ids`` are names of the bags, for error messages.
+    A confidence of 0 is none: the bag then states nothing. ``ids`` are names of the bags, for error messages.
     """
     values, trust = _numbers(m, confidence)
     missing = np.isnan(values) | (trust == 0)

@@ -20,7 +20,7 @@ from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.bag_propagation import BagPropagation, joined_posterior
 from bagwise.inference.chunks import InMemory, in_memory
 from bagwise.inference.expectation_propagation import ExpectationPropagation
-from bagwise.inference.loop import Trace, Watch, iterate
+from bagwise.inference.loop import Trace, Watch, iterate, one_after_the_other
 from bagwise.inference.mean_field import MeanField
 
 LARGE_BAG = 30.0  # mean size of the bag of an instance above which one site per bag serves better than messages
@@ -104,12 +104,7 @@ def _side_by_side(parts: list[Inferred], n_labels: int) -> Inferred:
     while len(posteriors) < n_labels:
         eye = torch.eye(prior.factors.shape[1], dtype=prior.factors.dtype, device=prior.factors.device)
         posteriors.append(GaussianPosterior(torch.zeros_like(prior.mean), eye[None], prior.factor_of, prior.link))
-    values, residuals = (np.concatenate([getattr(p.trace, name) for p in parts]) for name in ("values", "residuals"))
-    converged, interrupted = (
-        all(part.trace.converged for part in parts),
-        any(part.trace.interrupted for part in parts),
-    )
-    trace = Trace(parts[0].trace.name, values, residuals, converged, interrupted)
+    trace = one_after_the_other([part.trace for part in parts])
     log_evidence = torch.cat([part.log_evidence for part in parts])
     return Inferred(joined_posterior(posteriors), trace, log_evidence)
 
@@ -131,7 +126,7 @@ def _judge(trace: Trace, plausible: bool, what: str) -> None:
     if not trace.converged:
         raise NumericalError(f"its {what} still moved by {trace.residuals[-1]:.1e} after {len(trace)} sweeps")
     if not plausible:
-        raise NumericalError("it claims an evidence above the highest that there can be")
+        raise NumericalError("it claims a log evidence above the highest that there can be")
 
 
 def _ceiling(features: Features, evidence: CountEvidence) -> torch.Tensor:

@@ -70,7 +70,7 @@ def local_evidence(kappa: Tensor, tau: Tensor, nu: Tensor, without: Cavity) -> T
 
 
 def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sums, Sites]:
-    """New messages by matching moments, (4.2)–(4.3), and the evidence (4.4) of the old ones."""
+    """New messages by matching moments, (4.2)–(4.3), and the log evidence (4.4) of the old ones."""
     design = chunk.design
     if sites is None:
         zeros = torch.zeros(len(design.phi), belief.mean.shape[1], dtype=design.phi.dtype, device=design.phi.device)
@@ -219,7 +219,7 @@ class ExpectationPropagation:
 
 
 def pull_back(chunk: Chunk, tau: Tensor, nu: Tensor, belief: Belief) -> Tensor:
-    """A function of the features of a chunk whose gradient is that of the settled evidence (4.4), messages held fixed.
+    """A function of a chunk's features whose gradient is that of the settled log evidence (4.4), messages held fixed.
 
     Where moments match, log Z_b and the normaliser of cavity × message have the same derivative in the cavity, and
     these cancel. What remains of d log Z is

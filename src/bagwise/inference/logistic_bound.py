@@ -60,7 +60,7 @@ class Bound(Protocol):
         """The quadratic to begin with, where nothing is known of f: at ξ = 1, and φ = 1."""
 
     def quadratic(
-        self, f: Tensor, square: Tensor, local: Local, bags: NoisyOr, said: BagStatements
+        self, f: Tensor, square: Tensor, local: Local, bags: NoisyOr, stated: BagStatements
     ) -> tuple[Quadratic, Local]:
         """The quadratic at <f> and <f²> under q(v), (n, K) each, after everything else was brought up to them."""
 
@@ -73,10 +73,10 @@ class PlainBound:
         return self._collected(local, _tangent(torch.ones_like(local.belief.pi)))
 
     def quadratic(
-        self, f: Tensor, square: Tensor, local: Local, bags: NoisyOr, said: BagStatements
+        self, f: Tensor, square: Tensor, local: Local, bags: NoisyOr, stated: BagStatements
     ) -> tuple[Quadratic, Local]:
         """ξ² = <f²>, and q(y) at log odds <f>."""
-        local = local._replace(belief=bags.update(f, local.belief.logits, said))
+        local = local._replace(belief=bags.update(f, local.belief.logits, stated))
         return self._collected(local, _tangent(square)), local
 
     def _collected(self, local: Local, tangent: Tangent) -> Quadratic:
@@ -95,7 +95,7 @@ class MarginBound:
         return self._collected(local, one, one)
 
     def quadratic(
-        self, f: Tensor, square: Tensor, local: Local, bags: NoisyOr, said: BagStatements
+        self, f: Tensor, square: Tensor, local: Local, bags: NoisyOr, stated: BagStatements
     ) -> tuple[Quadratic, Local]:
         """q(g), then q(y), each with the bounds that fit what was there before; then the bounds that fit them."""
         C, V = self.C, self.V
@@ -104,7 +104,7 @@ class MarginBound:
         gate = C * (sign * f - V) + f * (local.belief.pi - 0.5) - side * square  # (5.9)
         kept = torch.sigmoid(gate)
         eta = f * (2.0 * C * kept - C + 4.0 * C * C * margin * V + kept)  # (5.10)
-        local = Local(bags.update(eta, local.belief.logits, said), gate)
+        local = Local(bags.update(eta, local.belief.logits, stated), gate)
         return self._collected(local, *self._tangents(f, square, local)), local
 
     def _collected(self, local: Local, margin: Tangent, side: Tangent) -> Quadratic:
@@ -139,15 +139,15 @@ class Shared(NamedTuple):
 
 def bound_step(chunk: Chunk, local: Local | None, shared: Shared) -> tuple[Sums, Local]:
     """Everything about the instances of a chunk at the last q(v), and what they add to the next."""
-    phi, kappa, said = chunk.design.phi, chunk.design.kappa[:, None].double(), chunk.evidence
+    phi, kappa, stated = chunk.design.phi, chunk.design.kappa[:, None].double(), chunk.evidence
     if local is None:
-        local = _start(shared.bags.start(said))
+        local = _start(shared.bags.start(stated))
         found = shared.bound.start(local)
     else:
         f = shared.belief.centre(phi).double()
         square = f.square() + shared.belief.spread(phi).double() + kappa
-        found, local = shared.bound.quadratic(f, square, local, shared.bags, said)
-    weight, shift, constant = (part * said.informed for part in found[:3])
+        found, local = shared.bound.quadratic(f, square, local, shared.bags, stated)
+    weight, shift, constant = (part * stated.informed for part in found[:3])
     sums = {
         "precision": torch.stack([weighted_gram(phi, column) for column in weight.T.to(phi.dtype)]),
         "shift": phi.T @ shift.to(phi.dtype),

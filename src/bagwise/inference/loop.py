@@ -1,7 +1,7 @@
 """The one iteration loop: trace, tolerance, progress, guard against non-finite values, interruption."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,6 +33,13 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+def one_after_the_other(traces: Sequence[Trace]) -> Trace:
+    """The courses of several label columns, in their order; converged if all are."""
+    values, residuals = (np.concatenate([getattr(trace, name) for trace in traces]) for name in ("values", "residuals"))
+    converged, interrupted = all(trace.converged for trace in traces), any(trace.interrupted for trace in traces)
+    return Trace(traces[0].name, values, residuals, converged, interrupted)
 
 
 Callback = Callable[[int, float], object]

@@ -35,7 +35,7 @@ class Patterns(NamedTuple):
 
 
 def patterns_of(observed: Tensor) -> Patterns:
-    """Group the columns of a (B, K) table of who says anything by which bags are silent."""
+    """Group the columns of a (B, K) table of which bags state anything: equal columns go together."""
     _, of_column = torch.unique(observed.T, dim=0, return_inverse=True)
     first = [int((of_column == pattern).nonzero()[0]) for pattern in range(int(of_column.max()) + 1)]
     return Patterns(first, of_column)

@@ -15,6 +15,6 @@ def plain_numbers(value: Any) -> Any:
     return None if math.isnan(value) else str(value)
 
 
-def number(value: Any) -> float:
+def number_from_json(value: Any) -> float:
     """A number that ``plain_numbers`` wrote."""
     return math.nan if value is None else float(value)

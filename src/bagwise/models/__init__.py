@@ -34,7 +34,7 @@ def load_with_notes(path: PathLike, device: str = "cpu") -> tuple[BagEstimator, 
     description, tensors = read_model(path)
     models, name = discover(), str(description.get("model"))
     if name not in models:
-        raise ModelFileError(f"{path}: holds a model {name!r}; known are {', '.join(models)}.")
+        raise ModelFileError(f"{path}: holds a model {name!r}; this version of bagwise has {', '.join(models)}.")
     try:
         return models[name].restore(description, tensors, where), notes_of(description)
     except ModelFileError as error:

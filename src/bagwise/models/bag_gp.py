@@ -33,10 +33,11 @@ from bagwise.inference.loop import Callback, Trace, Watch
 from bagwise.models._base.chain_answers import ChainAnswers
 from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
 from bagwise.models._base.count_answers import KINDS, CountAnswers
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
 
-WIDE = 100  # features from which on kernel="auto" asks for the evidence of a linear kernel too
+WIDE = 100  # features from which on kernel="auto" asks for the log evidence of a linear kernel too
 CLOSE = 3.0  # nats between the two within which their sum is tried
 DIRECTIONS = 100  # principal directions that sparse rows are projected on
 INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs")
@@ -55,51 +56,82 @@ class _Sampled(NamedTuple):
     log_evidence: None
 
 
+@documented
 class BagGP(ChainAnswers, CountAnswers):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
-    Each bag may say a label (is there a positive among you?), a fraction of positives, a range for their number, or
+    Each bag may state a label (is there a positive in it?), a fraction of positives, a range for their number, or
     nothing; some instances may be known one by one (``bags.with_known``). The kernel and the mean are learned from
     that evidence alone.
 
     Parameters
     ----------
-    evidence : what ``y`` holds: "label" (two class values), "fraction" (numbers in [0, 1]) or "count" (shape (B, 2):
-        lowest and highest number of positives). ``fit`` also takes an ``Evidence``, where kinds mix bag by bag
-    confidence : of fractions, a number or one per bag: the weight of as many counted instances
-    label_noise : probability that a bag's label is wrong
-    inference : "ep" (expectation propagation), "vi" (mean field) or "auto": "vi" where the evidence pins counts down
-        (a range that excludes both too few and too many, a fraction with more confidence than the bag has instances),
-        because messages to single instances cannot carry that, or where there are more than 50,000 instances times
-        labels; "ep" otherwise. "gibbs" samples the exact posterior: slower, and right for any evidence. ``inference_``
-        is what was used
-    learn : learn the kernel's parameters by the gradient of EP's evidence (of a Laplace evidence of the moments of the
-        counts where these are pinned down and EP does not settle); False keeps everything as given
-    ard : one lengthscale per feature
-    learn_inducing : learn the inducing inputs too
-    feature_map : a torch module from (standardised) rows to features, trained together with the kernel
-    n_restarts : searches for the kernel, the first from its given values, others from draws of the priors
-    n_inducing, bias, kernel, lengthscale, inducing, standardize, jitter, device, dtype, random_state, verbose,
-    callback : as in ``MILGPProbit``; bias is 5, and a kernel given by name has a variance, which is learned (8 to begin
-        with; 1 with ``learn=False``)
-    n_chains, n_samples, n_burn_in, warm_start, scale_step, checkpoint : of the sampler, as in ``MILGPProbit``
-    max_iter, tol : limits of the inference; None for its own (EP: 500 sweeps, change of a message at most 1e-4)
+    label_noise : float
+        Probability that the label of a bag is wrong, at least 0 and below 0.5. Increase it where some labels are
+        mistaken: a single wrong label of a large bag can otherwise move the whole fit.
+    inference : {"auto", "ep", "bag-ep", "vi", "gibbs"}
+        How the posterior is found. "ep": expectation propagation with a message to every instance. "bag-ep":
+        expectation propagation with one site per bag, for labels in large bags. "vi": mean field. "gibbs": samples the
+        exact posterior, which is slower and right for any evidence. "auto" takes "vi" where the evidence pins counts
+        down (a range that excludes both too few and too many, a fraction with more confidence than the bag has
+        instances), because messages to single instances cannot carry that; else "bag-ep" where an instance of a
+        labelled bag is, on average, in a bag of more than 30; else "vi" where there are more than 50,000 instances
+        times label columns; else "ep". Use "gibbs" where you doubt the others. ``inference_`` is what was used.
+    learn : bool
+        Learn the parameters of the kernel by the gradient of a log evidence: with one site per bag where labels are all
+        that bags state, else that of expectation propagation, or a Laplace approximation from the moments of counts
+        where these are pinned down and messages do not settle. Use False to keep everything as given, which is faster.
+    learn_rows : int or None
+        Largest number of instances that the kernel is learned from. Bags are chosen at random, at least 60 of them;
+        where labels are all that they state, at most 500 instances of each. None allows all: the search begins with
+        about 3,000 instances and goes on to more only where these ask for another kernel. Set it where learning takes
+        too long. Where counts are pinned down never more than about 3,000 are used.
+    learn_inducing : bool
+        Learn the positions of the inducing inputs together with the kernel. Use it where few inducing inputs must do,
+        for there are then many more parameters to learn.
+    feature_map : torch module or None
+        A module from (standardised) rows to features on which the kernel works, trained together with it. Use it where
+        distances between the rows themselves mean little, as between images.
+    size_effect : {"auto", True, False}
+        Whether the size of a bag has an effect by itself: a column log n, the logarithm of the number of instances,
+        is added to the features of every instance. "auto" keeps the column where it raises the log evidence by more
+        than one nat; it asks only where labels are all that bags state and the bags differ in size. Use False where a
+        bag must not be judged by its size.
+    kernel : str or gpytorch kernel
+        Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
+        sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence
+        decides between "rbf", "linear" and, where these two are close, their sum. Sparse rows are then projected on
+        their leading 100 principal directions. (With ``learn=False``, ``ard`` or a ``feature_map`` nothing is compared:
+        sparse rows get "linear", except under a ``feature_map``, all others "rbf".) Name a kernel where you know
+        better. A kernel given by name has a variance, which is learned.
+    max_iter : int or None
+        Largest number of iterations of the inference. None takes a limit of its own (500 sweeps of "ep", 200 of
+        "bag-ep", 2,000 iterations of "vi"). Increase it if ``fit`` warns that the iteration had not settled.
+    tol : float or None
+        Change at which the iteration counts as converged: the largest change of a message ("ep") or site ("bag-ep"), or
+        the largest entry of the gradient ("vi"). None takes 1e-4, 1e-3 and 1e-6. Decrease it for more digits.
 
     Attributes
     ----------
-    inference_ : the inference that was used; ``fallback_`` says why it is not the one that was chosen first, or is None
-    kernel_ : the kernel, learned or given; ``mean_`` the posterior mean of the constant; ``relevance_`` shares of the
-        features in the squared inverse lengthscales
-    log_evidence_ : EP's log evidence, or the bound (1.8) of the mean field; None where chains were run
-    chains_, diagnostics_ : of the sampler, see ``ChainAnswers``
-    learning_trace_ : the best log evidence plus log prior after every evaluation of the search
-    features_, posterior_, trace_, n_iter_, classes_ … : as in ``MILGPProbit``
+    inference_ : str
+        The inference that was used.
+    fallback_ : str or None
+        Why ``inference_`` is not the one that was chosen first; None if it is.
+    size_effect_ : SizeEffect or None
+        Posterior ``mean`` and ``sd`` of the coefficient of log n in the latent function; None where there is no such
+        column.
+    log_evidence_ : float, ndarray of shape (K,) or None
+        Log evidence of expectation propagation, or the lower bound of the mean field; None where chains were run.
+    trace_ : Trace
+        Log evidence ("ep", "bag-ep") or bound ("vi") at the start of every iteration, how far each moved, and whether
+        they converged; of chains the mean log likelihood in every sweep.
     """
 
     own_attributes = ("inference_", "fallback_")
     traces = ("trace_", "learning_trace_")
     card = ModelCard("bag-gp", ("label", "fraction", "count", "known"), "bagwise")
 
+    inference_: str
     fallback_: str | None
     learning_trace_: Trace | None
 
@@ -235,7 +267,7 @@ class BagGP(ChainAnswers, CountAnswers):
         return learned
 
     def _kind(self, bags: Bags, counts: CountInput) -> Any:
-        """The kernel, by name where ``kernel="auto"``: judged by the evidence where there are many features."""
+        """The kernel, by name where ``kernel="auto"``: judged by the log evidence where there are many features."""
         if not isinstance(self.kernel, str) or self.kernel != "auto":
             return self.kernel
         wide = scipy.sparse.issparse(bags.X) or bags.n_features >= WIDE

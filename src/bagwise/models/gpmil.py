@@ -21,9 +21,10 @@ from bagwise.inference.kernel_learning.learn import some_bags
 from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
 from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
-from bagwise.inference.laplace.mode import Limits
+from bagwise.inference.laplace.mode import ModeLimits
 from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
-from bagwise.inference.loop import Callback, Trace, Watch
+from bagwise.inference.loop import Callback, Trace, Watch, one_after_the_other
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.numerics.links import LINKS
@@ -38,38 +39,58 @@ _NEWTON_STEPS = 200
 _TOLERANCE = {"witness": 1e-2, "softmax": 1e-8}
 
 
+@documented
 class GPMIL(BagClassifier):
     """Gaussian process whose largest latent value in a bag decides about the bag; its kernel can choose features.
 
+    Individually known instances (``bags.with_known``) take part as bags of one.
+
     Parameters
     ----------
-    approximation : of the maximum: "witness" (deterministic annealing towards one instance per bag) or "softmax"
-    pooling, sharpness : of the soft maximum (1/β) log Σ exp(βF): "sum" and β = 1 as published; "mean" takes the mean
-        instead, so that large bags are not positive by their size alone; a larger β comes closer to the maximum
-    link : from the score of a bag to its probability, "logistic" or "probit"
-    learn : learn the kernel's parameters by the Laplace evidence; False keeps everything as given
-    ard : one lengthscale per feature; ``relevance_`` then says which features matter
-    n_inducing : number of inducing inputs; None takes every distinct instance of small data (1,500 instances, with
-        "softmax" 800) and 300 inducing inputs of larger. Sparse rows under a linear kernel need none with "witness":
-        they stay sparse and the model is exact
-    n_restarts : searches for the kernel, the first from its given values, others from draws of the priors
-    witnesses : "soft", or "hard" for a last fit in which one instance carries all the weight of its bag
-    n_stages : temperatures of the annealing, λ = 0.1, 1, 10 …
-    n_starts : starts of the search for the soft-max mode: zero, the witness solution, then draws of the prior
-    max_iter : None for 200 Newton steps, or 200 rounds at the last temperature
-    tol : None for a largest entry of the gradient of 1e-8 (soft-max), or a largest change of a witness weight of 0.01
-    bias, kernel, lengthscale, inducing, standardize, jitter, device, dtype, random_state, verbose, callback : as in
-        ``BagGP``
-
-    Individually known instances (``bags.with_known``) take part as bags of one.
+    approximation : {"witness", "softmax"}
+        How the maximum over a bag is approximated: "witness" (deterministic annealing towards one instance per bag) or
+        "softmax" (a soft maximum). Use "softmax" where several instances together make a bag positive.
+    pooling : {"sum", "mean"}
+        The soft maximum (1/β) log Σ exp(βF) of a bag: "sum" as published; "mean" takes the mean instead of the sum, so
+        that large bags are not positive by their size alone. Use "mean" where bags differ much in size.
+    sharpness : float
+        β of the soft maximum. Increase it to come closer to the maximum; the search for a mode then gets harder.
+    link : {"logistic", "probit"}
+        From the score of a bag to its probability. Change it to compare with models that use the other one.
+    learn : bool
+        Learn the parameters of the kernel by the gradient of the Laplace log evidence, from at most about 20,000
+        instances. Use False to keep everything as given, which is faster.
+    n_inducing : int or None
+        Number of inducing inputs: the points on which the Gaussian process rests. More of them follow finer structure
+        and cost time and memory. None takes every distinct instance of small data (1,500 instances, with "softmax"
+        800) and 300 inducing inputs of larger data. Increase it when ``fit`` warns that much of the variance is left
+        over. Sparse rows under a linear kernel need none with "witness": they stay sparse and the model is exact.
+    witnesses : {"soft", "hard"}
+        "hard" makes a last fit in which one instance carries all the weight of its bag; "soft" leaves the weights as
+        they are at the last temperature. Use "hard" where one instance decides.
+    n_stages : int
+        Number of temperatures of the annealing, λ = 0.1, 1, 10 and so on. Increase it to end closer to a single
+        witness.
+    n_starts : int
+        Number of starts of the search for the mode under "softmax": zero, the witness solution, then draws of the
+        prior. Increase it where different values of ``random_state`` give different models.
+    max_iter : int or None
+        Largest number of Newton steps ("softmax"), or of rounds at the last temperature ("witness"). None takes 200.
+        Increase it if ``fit`` warns that the mode was not reached.
+    tol : float or None
+        Largest entry of the gradient ("softmax"), or largest change of a witness weight ("witness"), at which the
+        iteration counts as converged. None takes 1e-8 and 0.01. Decrease it for more digits.
 
     Attributes
     ----------
-    witness_ : row (of ``bags.X``) of the instance that carries each training bag, (B,) or (B, K)
-    kernel_, relevance_ : the kernel, learned or given; shares of the features in the squared inverse lengthscales
-    log_evidence_ : Laplace's log evidence, of the witness model at its final weights
-    learning_trace_ : the best log evidence plus log prior after every evaluation of the search
-    features_, posterior_, trace_, n_iter_, classes_ … : as in ``BagGP``
+    witness_ : ndarray of shape (B,) or (B, K)
+        Row (of ``bags.X``) of the instance that carries each training bag.
+    witness_rows_ : list of list of int
+        The same, one list per label column, as it is saved.
+    log_evidence_ : float or ndarray of shape (K,)
+        Laplace's approximation of the log evidence; with "witness" that of the model at its final weights.
+    trace_ : Trace
+        Objective of every iteration, how far each moved, and whether they converged; label column after label column.
     """
 
     own_attributes = ("witness_rows_",)
@@ -77,6 +98,9 @@ class GPMIL(BagClassifier):
     card = ModelCard(
         "gpmil", ("label", "known"), "Kim & De la Torre, Multiple Instance Learning via Gaussian Processes"
     )
+
+    witness_rows_: list[list[int]]
+    learning_trace_: Trace | None
 
     def __init__(
         self,
@@ -142,9 +166,9 @@ class GPMIL(BagClassifier):
         kernel = self._learned_kernel(features, checked, columns)
         features, fits = self._modes(reassembled(features, kernel=kernel), checked, columns)
         self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
-        evidence = torch.stack([fit.log_evidence for fit in fits])
-        trace = _one_after_the_other([fit.trace for fit in fits])
-        self._finish(features, joint_posterior(fits, link), self._rule(), trace, evidence)
+        log_evidence = torch.stack([fit.log_evidence for fit in fits])
+        trace = one_after_the_other([fit.trace for fit in fits])
+        self._finish(features, joint_posterior(fits, link), self._rule(), trace, log_evidence)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
@@ -193,17 +217,17 @@ class GPMIL(BagClassifier):
 
     def _learned_kernel(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> Any:
         self.learning_trace_ = None
-        speaks = ~np.isnan(np.column_stack([column.labels.cpu().numpy() for column in columns])).all(axis=1)
-        if not self.learn or not speaks.any():
+        states = ~np.isnan(np.column_stack([column.labels.cpu().numpy() for column in columns])).all(axis=1)
+        if not self.learn or not states.any():
             return features.kernel
         random = np.random.RandomState(self.seed_)
         how = SearchSettings(self.n_restarts, random, Watch("learning the kernel", self.verbose))
-        chosen = some_bags(bags, speaks, _LEARNING_ROWS, random)
-        some, heard = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
+        chosen = some_bags(bags, states, _LEARNING_ROWS, random)
+        some, their_losses = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
         if self.approximation == "witness":
-            learned = learn_witness(features, self._rows(features, some), heard, self._schedule, how)
+            learned = learn_witness(features, self._rows(features, some), their_losses, self._schedule, how)
         else:
-            learned = learn_soft_max(features, some, heard, self._pooling, how)
+            learned = learn_soft_max(features, some, their_losses, self._pooling, how)
         self.learning_trace_ = learned.trace
         if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
             warn_user(unsettled(learned.trace), ConvergenceWarning)
@@ -238,8 +262,8 @@ class GPMIL(BagClassifier):
     def _pooling(self) -> Pooling:
         return Pooling(self.pooling, float(self.sharpness))
 
-    def _limits(self, most: int) -> Limits:
-        return Limits(
+    def _limits(self, most: int) -> ModeLimits:
+        return ModeLimits(
             most if self.max_iter is None else self.max_iter,
             _TOLERANCE[self.approximation] if self.tol is None else self.tol,
             Watch(type(self).__name__, self.verbose, self.callback),
@@ -250,7 +274,7 @@ class GPMIL(BagClassifier):
         if left > _LEFT_OVER:
             warn_user(
                 f"{features.n_inducing} inducing inputs leave {left:.0%} of the kernel's variance unrepresented (at "
-                f"most {_LEFT_OVER:.0%} is sound): the evidence may favour kernels that they cannot carry. Use a "
+                f"most {_LEFT_OVER:.0%} is sound): the log evidence may favour kernels that they cannot carry. Use a "
                 "larger n_inducing.",
                 BagDataWarning,
             )
@@ -278,10 +302,3 @@ def _largest(values: NDArray[np.float64], bags: Bags) -> NDArray[np.int64]:
     """The row of the largest value in every bag."""
     rows: NDArray[np.int64] = np.lexsort((-values[: bags.n_instances], bags.index))[bags.offsets[:-1]]
     return rows
-
-
-def _one_after_the_other(traces: Sequence[Trace]) -> Trace:
-    """The courses of all label columns, in their order."""
-    values, residuals = (np.concatenate([getattr(trace, name) for trace in traces]) for name in ("values", "residuals"))
-    settled, stopped = all(trace.converged for trace in traces), any(trace.interrupted for trace in traces)
-    return Trace(traces[0].name, values, residuals, settled, stopped)

@@ -18,14 +18,16 @@ from bagwise.inference.chains.kernel_machine import Z_UPDATES, KernelMachine, Pr
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import Callback
 from bagwise.models._base.chain_answers import ChainAnswers
-from bagwise.models._base.chains import ChainSettings, forget_chains, runner_of, sample
+from bagwise.models._base.chains import ChainSettings, features_to_sample, sample
 from bagwise.models._base.count_answers import KINDS, CountAnswers
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_device, check_dtype
 
 LARGEST_DICTIONARY = 2**25  # bytes of an N × N matrix up to which every instance is a centre: 2,048 instances
 MANY_CENTRES = 500  # beyond
 
 
+@documented
 class GroupKernelMachine(ChainAnswers, CountAnswers):
     """Sparse kernel machine for instances, learned from the fraction of positives in every group, by MCMC.
 
@@ -36,34 +38,61 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
 
     Parameters
     ----------
-    evidence : what ``y`` holds: "fraction" (numbers in [0, 1]), "label" (two class values) or "count" (shape (B, 2):
-        lowest and highest number of positives). ``fit`` also takes an ``Evidence``, where kinds mix group by group
-    confidence : χ of fractions, a number or one per group; 0 says nothing. Fractions of 0 and 1 are certain for any
-        other
-    kernel : "rbf" (as published, with lengthscale 1/√(2σ)), "exponential", "matern32", "matern52", "linear", "sigmoid"
-        (tanh(x·x'/ℓ² + 1)), or any gpytorch kernel
-    n_centres : how many centres to choose from; None takes every distinct instance while an N × N matrix needs at most
-        32 MB (2,048 instances), and 500 beyond
-    a, b : Beta prior on the share of active centres; 1, 1 makes every number of active centres equally probable
-    mu, nu : inverse Gamma(mu/2, nu/2) prior on δ²
-    n_chains, n_samples, n_burn_in : chains side by side, sweeps of each that are used, and sweeps before those
-    thin : keep the draws of every so many sweeps (at least so that 4,000 are kept at most); ``diagnostics_`` see all
-    z_update : "exact" draws whole groups at once; "random-walk" as published
-    n_moves : proposed births, deaths and swaps of centres in every sweep
-    constant : let a constant be one of the centres; False as published
-    centres : "kmeans++", "random", or an (M, D) array in the units of the data
-    jitter : ε of the prior precision (Ψ'Ψ + ε I)/δ² of the weights, relative to its mean diagonal; None for 1e-6
-        (float32: 1e-4)
-    scale_step, warm_start, checkpoint, lengthscale, standardize, device, dtype, random_state, verbose, callback : as in
-        ``MILGPProbit``
+    confidence : float or array of shape (B,)
+        χ of the paper, how far fractions are trusted: a fraction weighs as much as so many counted instances. Decrease
+        it where fractions are estimates; one number per group gives each group its own, and 0 says that nothing is
+        known. Fractions of 0 and 1 are certain under any other confidence.
+    kernel : str or gpytorch kernel
+        The columns of the machine: "rbf" (as published, where σ means a lengthscale of 1/√(2σ)), "exponential",
+        "matern32", "matern52", "linear", "rbf+linear", "sigmoid" (tanh(x·x'/ℓ² + 1)), or any gpytorch kernel. It is not
+        learned: compare several.
+    lengthscale : float or None
+        Lengthscale of a kernel given by name, in units of the standardised features. None takes √D for D features
+        (without ``standardize`` the spread of the rows). It is not learned: search over it by cross-validation.
+    n_centres : int or None
+        How many centres to choose from. None takes every distinct instance while an N × N matrix needs at most 32 MB
+        (2,048 instances), and 500 beyond. Increase it where the function has fine structure; sweeps then take longer.
+    centres : {"kmeans++", "random"} or array of shape (M, D)
+        How the centres are chosen: cluster centres of the instances, a random choice of instances, or the rows that are
+        given here, in the units of the data. Give an array where you know which regions matter.
+    a : float
+        First parameter of the Beta prior on the share of active centres. With a = b = 1 every number of active centres
+        is equally probable; increase it for more of them.
+    b : float
+        Second parameter of the Beta prior on the share of active centres. Increase it for fewer of them.
+    mu : float
+        Shape of the inverse Gamma(mu/2, nu/2) prior on the scale δ² of the weights. Increase it to hold δ² closer to
+        nu/mu.
+    nu : float
+        Scale of the inverse Gamma(mu/2, nu/2) prior on δ². Increase it to allow larger weights.
+    thin : int
+        Keep the draws of every so many sweeps for predictions; more are skipped where over 4,000 would be kept.
+        ``diagnostics_`` see all sweeps. Increase it to save memory.
+    z_update : {"exact", "random-walk"}
+        How the latent values of a group are drawn: "exact" draws whole groups at once, "random-walk" moves them as
+        published. Use "random-walk" only to reproduce the paper: it mixes more slowly.
+    n_moves : int
+        Number of proposed births, deaths and swaps of centres in every sweep. Increase it if the number of active
+        centres mixes slowly.
+    constant : bool
+        Let a constant be one of the centres; False as published. Use True where positives are rare or frequent
+        everywhere.
+    jitter : float or None
+        ε of the prior precision (Ψ'Ψ + ε I)/δ² of the weights, relative to its mean diagonal. None takes a usual value
+        (1e-6; with float32 1e-4). Increase it if ``fit`` says that a matrix cannot be factored.
 
     Attributes
     ----------
-    inclusion_ : posterior probability of every centre to be active (the constant, if there is one, last)
-    centres_ : the centres, in the units of the data; ``n_active_`` the expected number of active ones
-    chains_, diagnostics_ : what was watched in every sweep, and its R-hat, effective sample sizes and Monte Carlo
-        errors
-    features_, posterior_, trace_, n_iter_, converged_, classes_ … : as in ``MILGPProbit``
+    inclusion_ : ndarray of shape (M,) or (M, K)
+        Posterior probability of every centre to be active (the constant, if there is one, last).
+    centres_ : ndarray of shape (M, D)
+        The centres, in the units of the data.
+    n_active_ : float or ndarray of shape (K,)
+        Expected number of active centres.
+    log_evidence_ : None
+        Chains give no log evidence.
+    trace_ : Trace
+        Mean log likelihood in every sweep, and whether the chains have mixed.
     """
 
     card = ModelCard(
@@ -202,11 +231,7 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
 
     def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
         settings = self._chain_settings()
-        if runner_of(self).goes_on(settings):
-            features = self.features_
-        else:
-            forget_chains(self)
-            features = self._columns_of_kernels(bags)
+        features = features_to_sample(self, settings, lambda: self._columns_of_kernels(bags))
         machine = self._machine(features, bags, evidence, settings)
         how = (*self._prior(features), self.n_moves, self.z_update)
         posterior, trace = sample(self, settings, machine, features, bags, evidence, how)

@@ -15,12 +15,14 @@ from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import Callback, Watch, iterate
 from bagwise.inference.mean_field import MeanField
 from bagwise.models._base.chain_answers import ChainAnswers
-from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
+from bagwise.models._base.chains import ChainSettings, features_to_sample, forget_chains, gibbs_sampler, sample
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 
 _CAP = 2000  # L-BFGS iterations after which "until converged" gives up and warns
 
 
+@documented
 class MILGPProbit(ChainAnswers, BagClassifier):
     """Gaussian process probit classifier of instances, learned from binary bag labels.
 
@@ -29,38 +31,30 @@ class MILGPProbit(ChainAnswers, BagClassifier):
 
     Parameters
     ----------
-    inference : "vi", the mean-field variational inference of the paper, or "gibbs", its sampler
-    n_inducing : number of inducing inputs; None takes every distinct instance
-    max_iter : number of published fixed-point updates, made unless they settle within ``tol`` earlier; None runs
-        L-BFGS on the same bound until it has converged
-    bias : prior standard deviation of a constant added to the latent function; 0 as published
-    noise : of the sampler: "exact" (1 + κ, the noise once f is integrated out) or "published" (1, which samples the
-        posterior of another model unless every instance is an inducing input)
-    scheme : of the sampler: "block" (whole bags at once) or "single-site" (one instance after the other, as published)
-    n_chains, n_samples, n_burn_in : chains side by side, sweeps of each that are used, and sweeps before those. At most
-        4,000 draws per label are kept for predictions, evenly spaced among the sweeps of all chains
-    scale_step : rescale the sampler's latent values after every sweep (3.3), which mixes better
-    warm_start : go on with the chains of the last fit until they have ``n_samples`` sweeps: after Ctrl-C, or after
-        raising ``n_samples``
-    checkpoint : name of a file into which the chains are written every 500 sweeps; if it exists, fit goes on from there
-        and makes the same chains as if it had never stopped (needs a number as ``random_state``)
-    tol : largest entry of the whitened gradient of the bound at which the iteration counts as converged
-    kernel : "rbf", "exponential", "matern32", "matern52", "linear", or any gpytorch kernel
-    lengthscale : of a kernel given by name; None for √D
-    inducing : "kmeans++", "random", or an (R, D) array in the units of the data
-    standardize : shift and scale every column to mean 0 and variance 1 (remembered with the model)
-    jitter : added to the diagonal of k(Z, Z), relative to its mean; None for 1e-6 (float32: 1e-4)
-    device, dtype : "cpu" or "cuda"; "float64" or "float32"
-    random_state, verbose, callback : as in scikit-learn; ``callback(iteration, bound)`` is called after every iteration
+    inference : {"vi", "gibbs"}
+        How the posterior is found: "vi" is the mean-field variational inference of the paper, "gibbs" its sampler. Use
+        "gibbs" where you need the exact posterior and have the time.
+    max_iter : int or None
+        Number of fixed-point updates as published, fewer if they settle within ``tol``. None runs L-BFGS on the same
+        bound until it has converged: use None where ``converged_`` is False.
+    noise : {"exact", "published"}
+        Variance of the augmented variables in the sampler: "exact" is 1 + κ, the noise once f is integrated out;
+        "published" is 1, which samples the posterior of another model unless every instance is an inducing input. Use
+        "published" only to reproduce the paper.
+    scheme : {"block", "single-site"}
+        Order of the sampler: "block" draws whole bags at once, "single-site" one instance after the other, as
+        published. Use "single-site" only to reproduce the paper: it mixes more slowly.
+    tol : float
+        Largest entry of the whitened gradient of the bound at which the iteration counts as converged. Increase it if
+        ``fit`` warns that the bound had not settled.
 
     Attributes
     ----------
-    classes_, n_features_in_, feature_names_in_ : as in scikit-learn
-    features_, posterior_ : the fitted model: feature map and Gaussian posterior over its weights
-    log_evidence_ : the bound (1.6) at the final posterior; None where chains were run
-    trace_, n_iter_, converged_ : the bound at the start of every iteration, and whether they settled; of chains, the
-        mean log likelihood in every sweep and whether ``diagnostics_`` are good
-    chains_, diagnostics_ : of the sampler, see ``ChainAnswers``
+    log_evidence_ : float, ndarray of shape (K,) or None
+        The lower bound of the log evidence (theory, equation 1.6) at the final posterior; None where chains were run.
+    trace_ : Trace
+        The bound at the start of every iteration, how far each moved, and whether they converged; of chains the mean
+        log likelihood in every sweep.
     """
 
     card = ModelCard("mil-gp-probit", ("label",), "Wang & Pinar, The MIL Gaussian Process Probit Model")
@@ -157,11 +151,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
 
     def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
         settings = ChainSettings.of(self)
-        if runner_of(self).goes_on(settings):
-            features = self.features_
-        else:
-            forget_chains(self)
-            features = self._make_features(bags)
+        features = features_to_sample(self, settings, lambda: self._make_features(bags))
         gibbs = gibbs_sampler(
             features, bags, evidence, settings, self.seed_, integrated=self.noise == "exact", scheme=self.scheme
         )

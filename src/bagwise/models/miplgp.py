@@ -28,6 +28,7 @@ from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES
 from bagwise.inference.candidates.sparse import APPROXIMATIONS, Regression, SparseRounds
 from bagwise.inference.kernel_learning.learn import STAGES, some_bags
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
 from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.numerics.segments import Segments
@@ -39,6 +40,7 @@ _LARGEST_EXACT = {"cpu": 2_000, "cuda": 40_000}  # instances up to which "auto" 
 _GIGA = 2**30
 
 
+@documented
 class MIPLGP(BagEstimator):
     """Gaussian process classifier of bags and instances, learned from candidate sets: one of them is the bag's class.
 
@@ -48,44 +50,83 @@ class MIPLGP(BagEstimator):
 
     Parameters
     ----------
-    disambiguation : how the instances' shares in the candidates are renewed after every round. "dirichlet", as
-        published: each instance by itself (7.4); "consistent": in the second half of the rounds with the whole bag in
-        view, one class of which at least one instance must have (7.10), which finds more instances; "uniform": never
-    augment : add "none of them" to every candidate set; False gives every instance a class of its bag
-    alpha_eps : concentration of the classes that are excluded; the smaller, the more an exclusion counts
-    solver : "exact" (conjugate gradients with the kernel matrix of all instances), "sparse" (inducing inputs), or
-        "auto": exact up to 2,000 instances, with CUDA up to 40,000 where the matrix takes at most half of the free
-        memory. ``solver_`` is what was used
-    at_least_one : after (7.4) raise the odds of the candidate classes, by one factor for all instances of a bag, where
-        less than one instance would be expected to have one. False is (7.4) to the letter, which drifts: in the end
-        every instance is "none of them" and the bags cannot be told apart
-    n_rounds : rounds at most; they end when nothing moves by more than ``tol`` (mean total variation of the shares,
-        change of a logarithmic kernel parameter)
-    learn : learn the kernel's parameters, ``n_steps`` steps of Adam on the log evidence of the targets in every round
-        after the third (the sparse solver: of bags with 3,000 instances). Before that the targets are close to the
-        candidate sets, whose scatter from bag to bag the evidence takes for detail; with "uniform" they stay so, and
-        the kernel stays as it is
-    ard : one lengthscale per feature
-    n_inducing, inducing : of the sparse solver; ``approximation`` is "vfe" or "fitc" (7.9)
-    rank, n_probes, variance_steps : of the exact solver: rank of its preconditioner; random probes per class for the
-        trace in the gradient; steps of conjugate gradients for the variances of predictions, each of which can only
-        lower them towards the exact ones (None: all the way; 0: the variances of the preconditioner alone)
-    bias : prior standard deviation of the constant of every class, 0 for none
-    kernel, lengthscale, standardize, jitter, device, dtype, random_state, verbose, callback : as in ``BagGP``
+    disambiguation : {"dirichlet", "consistent", "uniform"}
+        How the instances' shares in the candidates are renewed after every round. "dirichlet", as published: each
+        instance by itself (theory, equation 7.4). "consistent": in the second half of the rounds with the whole bag in
+        view, one class of which at least one instance must have (7.10). "uniform": never. Use "consistent" where you
+        want instances found; "uniform" is for comparisons.
+    augment : bool
+        Add "none of them" to every candidate set. Use False where every instance has a class of its bag.
+    alpha_eps : float
+        Concentration of the classes that are excluded, above 0 and below 1. The smaller it is, the more an exclusion
+        counts; increase it where candidate sets may miss the true class.
+    solver : {"auto", "exact", "sparse"}
+        "exact": conjugate gradients with the kernel matrix of all instances. "sparse": inducing inputs. "auto" is
+        exact up to 2,000 instances, with CUDA up to 40,000 where the matrix takes at most half of the free memory.
+        Choose "exact" for precision, "sparse" for speed; ``solver_`` is what was used.
+    at_least_one : bool
+        After (7.4) raise the odds of the candidate classes, by one factor for all instances of a bag, where less than
+        one instance would be expected to have one. False is (7.4) to the letter, which drifts: in the end every
+        instance is "none of them" and the bags cannot be told apart. Use False only to reproduce the paper.
+    n_rounds : int
+        Largest number of rounds. They end earlier when nothing moves by more than ``tol``. Increase it if
+        ``converged_`` is False.
+    learn : bool
+        Learn the parameters of the kernel, by steps of Adam on the log evidence of the targets in every round after the
+        third (the sparse solver: from bags with 3,000 instances). Before that the targets are close to the candidate
+        sets, whose scatter from bag to bag the log evidence takes for detail; with "uniform" they stay so, and the
+        kernel stays as it is. Use False to keep the kernel as given.
+    n_steps : int
+        Number of steps of Adam in every round. Increase it if the kernel still changes in the last rounds.
+    n_inducing : int or None
+        Number of inducing inputs of the sparse solver: the points on which the Gaussian process rests. More of them
+        follow finer structure and cost time (quadratic in their number) and memory. Increase it until the answers stop
+        changing. None uses every distinct instance.
+    approximation : {"vfe", "fitc"}
+        What the sparse solver does with the variance that the inducing inputs leave over: "vfe" subtracts it from the
+        objective, "fitc" adds it to the noise of every instance (theory, equation 7.9). Change it to compare.
+    rank : int
+        Rank of the preconditioner of the exact solver. Increase it if conjugate gradients take many steps.
+    n_probes : int
+        Number of random probes per class for the trace in the gradient of the exact solver. Increase it if the kernel
+        jumps about while it is learned.
+    variance_steps : int or None
+        Steps of conjugate gradients for the variances of predictions by the exact solver; each step can only lower them
+        towards the exact ones. None goes all the way, 0 takes the variances of the preconditioner alone. Increase it if
+        you need accurate variances.
+    bias : float
+        Prior standard deviation of the constant of every class, 0 for none. Keep it above 0 unless all classes are
+        about equally frequent.
+    tol : float
+        Mean total variation distance that the shares move in a round, and change of a logarithmic kernel parameter, at
+        which the rounds count as converged. Increase it to stop earlier.
 
     Attributes
     ----------
-    classes_ : the q classes; ``instance_classes_`` the same and, last, what an instance of none of them is called
-    solver_ : "exact" or "sparse"
-    kernel_, relevance_, mean_ : the kernel, the shares of the features in its squared inverse lengthscales, and the
-        posterior means of the constants of all classes
-    log_evidence_ : of the last targets by (7.9); None from the exact solver
-    features_, posterior_, trace_, n_iter_ : as in ``BagGP``; the exact solver's features are those at the pivots of its
-        preconditioner
+    classes_ : ndarray of shape (q,)
+        The classes of bags.
+    instance_classes_ : ndarray of shape (q + 1,)
+        The same and, last, what an instance of none of them is called.
+    solver_ : {"exact", "sparse"}
+        The solver that was used.
+    variance_steps_ : int or None
+        ``variance_steps`` at the time of the fit.
+    features_ : Features
+        The map from instances to whitened features: scaling, kernel and inducing inputs; those of the exact solver are
+        at the pivots of its preconditioner.
+    mean_ : ndarray of shape (q + 1,) or (q,)
+        Posterior means of the constants of all classes.
+    log_evidence_ : float or None
+        Log evidence of the last targets (theory, equation 7.9); None from the exact solver.
+    trace_ : Trace
+        How far the shares moved in every round, in total variation distance, and whether they settled.
     """
 
     own_attributes = ("solver_", "variance_steps_")
     card = ModelCard("miplgp", ("candidates", "label"), "Tang, Zhang & Zhang, Multi-Instance Partial-Label Learning")
+
+    solver_: str
+    variance_steps_: int | None
 
     def __init__(
         self,
@@ -145,18 +186,18 @@ class MIPLGP(BagEstimator):
         self.callback = callback
 
     def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) says nothing."""
+        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) states nothing."""
         self._check_settings()
         checked = self._training_bags(bags, y)
         sets = read_candidates(y, checked, keyed=isinstance(bags, Bags))
         self._remember(sets.classes, None)
         with_none(sets.classes)  # refuses a class of the name of the added one
-        speaking = checked if sets.observed.all() else checked[sets.observed]
-        evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), speaking.offsets)
-        self.solver_, self.variance_steps_ = self._choice(speaking.n_instances), self.variance_steps
-        self._check_memory(speaking.n_instances, evidence.table.shape[1])
+        stating = checked if sets.observed.all() else checked[sets.observed]
+        evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), stating.offsets)
+        self.solver_, self.variance_steps_ = self._choice(stating.n_instances), self.variance_steps
+        self._check_memory(stating.n_instances, evidence.table.shape[1])
         infer = self._exactly if self.solver_ == "exact" else self._sparsely
-        infer(checked, speaking, evidence)
+        infer(checked, stating, evidence)
         return self
 
     # ------------------------------------------------------------ answers
@@ -201,7 +242,7 @@ class MIPLGP(BagEstimator):
     def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the bags whose predicted class is a candidate: with one class per bag, the accuracy.
 
-        Bags that say nothing do not count.
+        Bags that state nothing do not count.
         """
         given = as_bags(bags)
         sets = candidate_sets(y, given, keyed=isinstance(bags, Bags), classes=self.classes_)
@@ -278,19 +319,19 @@ class MIPLGP(BagEstimator):
         first_rounds = max(FIRST_ROUNDS, self.n_rounds // 2)
         return Disambiguation(self.disambiguation, float(self.alpha_eps), kept, first_rounds)
 
-    def _sparsely(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
+    def _sparsely(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
         features = self._make_features(bags, start_kernel(self, bags))
-        engine = SparseRounds(features, speaking, evidence, Regression(self._disambiguation(), self.approximation))
+        engine = SparseRounds(features, stating, evidence, Regression(self._disambiguation(), self.approximation))
         if self.learn and self.disambiguation != "uniform":
-            everyone = np.ones(len(speaking), dtype=bool)
-            some = some_bags(speaking, everyone, STAGES[0], np.random.RandomState(self.seed_))
+            everyone = np.ones(len(stating), dtype=bool)
+            some = some_bags(stating, everyone, STAGES[0], np.random.RandomState(self.seed_))
             engine.learn(some, self.n_rounds, self.n_steps)
         trace = self._rounds(engine)
         fit = engine.finish()
         log_evidence = torch.tensor([fit.log_evidence], dtype=torch.float64)
         self._finish(engine.features, fit.posterior, self._rule(), trace, log_evidence)
 
-    def _exactly(self, bags: Bags, speaking: Bags, evidence: CandidateEvidence) -> None:
+    def _exactly(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
         device, dtype = check_device(self.device), check_dtype(self.dtype)
         self.seed_ = int(check.random_stream(self.random_state).randint(2**31 - 1))
         start = start_kernel(self, bags)
@@ -300,7 +341,7 @@ class MIPLGP(BagEstimator):
             bags, bias=self.bias, standardize=self.standardize, jitter=self.jitter, device=device, dtype=dtype
         )
         settings = ExactSettings(self._disambiguation(), self.rank, self.n_probes, self.seed_)
-        engine = exact_rounds(kernel, ground, speaking, evidence, settings, dtype)
+        engine = exact_rounds(kernel, ground, stating, evidence, settings, dtype)
         if self.learn and self.disambiguation != "uniform":
             engine.learn(self.n_rounds, self.n_steps)
         trace = self._rounds(engine)

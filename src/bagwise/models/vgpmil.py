@@ -17,6 +17,7 @@ from bagwise.inference.chunks import in_memory
 from bagwise.inference.logistic_bound import Bound, LogisticBound, MarginBound, PlainBound
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
 from bagwise.models._base.count_answers import KINDS, CountAnswers
+from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 
 _CAP = {"sequential": 2000, "structured": 2000, "parallel": 200}  # iterations after which "until converged" gives up
@@ -26,6 +27,7 @@ STARTS = ("plain", "published")
 _FALL = 1e-9  # of its size: what the bound may seem to fall by rounding
 
 
+@documented
 class VGPMIL(CountAnswers):
     """Gaussian process classifier of instances with a logistic link, learned from binary labels of bags.
 
@@ -34,25 +36,23 @@ class VGPMIL(CountAnswers):
 
     Parameters
     ----------
-    H : how far labels are trusted: one label in 1 + H may be wrong. ``math.inf`` (labels are never wrong) needs
-        ``updates="structured"``
-    updates : of the beliefs about the instances of a bag: "sequential", one instance after the other; "structured", all
-        together in closed form, which takes fractions and counts as well; "parallel", all at once as if the others
-        stood still, as in the authors' code. The first two never lower the bound; the third can go round in circles for
-        ever, and says so when it does
-    n_inducing : number of inducing inputs; None takes every distinct instance
-    bias : prior standard deviation of a constant added to the latent function; 0 as published
-    evidence, confidence : what ``y`` holds, as in ``BagGP``; "fraction" and "count" need ``updates="structured"``
-    max_iter : iterations, made unless the bound settles within ``tol`` earlier; None goes on until it has settled
-    tol : relative change of the bound at which the iteration counts as converged
-    kernel, lengthscale, inducing, standardize, jitter, device, dtype, random_state, verbose, callback : as in
-        ``MILGPProbit``
+    evidence : {"label", "fraction", "count"}
+        What ``y`` holds: "label" (two class values), "fraction" (fractions of positives, numbers in [0, 1]) or "count"
+        (shape (B, 2): lowest and highest number of positives). Change it to what you know about your bags; "fraction"
+        and "count" need ``updates="structured"``. ``fit`` also takes an ``Evidence``, in which the kinds mix.
+    max_iter : int or None
+        Largest number of iterations. None continues until the bound has settled; the published number of 25 often stops
+        short of that. Set it to bound the time of a fit.
+    tol : float
+        Relative change of the bound at which the iteration counts as converged. Increase it if ``fit`` warns that the
+        bound had not settled.
 
     Attributes
     ----------
-    log_evidence_ : the bound on the log evidence at the final posterior
-    trace_, n_iter_, converged_ : the bound after every iteration, and whether it settled
-    features_, posterior_, classes_ … : as in ``MILGPProbit``
+    log_evidence_ : float or ndarray of shape (K,)
+        The lower bound of the log evidence at the final posterior.
+    trace_ : Trace
+        The bound after every iteration, its relative changes, and whether it settled.
     """
 
     card = ModelCard("vgpmil", ("label", "fraction", "count", "known"), _SOURCE)
@@ -136,12 +136,12 @@ class VGPMIL(CountAnswers):
         noise = 1.0 / (1.0 + self.H)
         reading = CountReading(self.evidence, self.confidence, noise, plain_labels=True)
         counts = read_counts(y, bags, given, reading)
-        speaks = counts.evidence.observed() & np.isnan(counts.evidence.labels)
+        beyond_labels = counts.evidence.observed() & np.isnan(counts.evidence.labels)
         takes_counts = "count" in self.card.evidence and self.updates == "structured"
-        if speaks.any() and not takes_counts:
-            bag = bags.ids[int(np.flatnonzero(speaks.any(axis=1))[0])]
+        if beyond_labels.any() and not takes_counts:
+            bag = bags.ids[int(np.flatnonzero(beyond_labels.any(axis=1))[0])]
             raise BagDataError(
-                f"bag {bag!r} says something about its number of positives other than a label, but "
+                f"bag {bag!r} states something about its number of positives other than a label, but "
                 f"{type(self).__name__}(updates={self.updates!r}) learns from labels only; use "
                 "VGPMIL(updates='structured')."
             )
@@ -174,6 +174,7 @@ class VGPMIL(CountAnswers):
         warn_user(message, ConvergenceWarning)
 
 
+@documented
 class LMVGPMIL(VGPMIL):
     """VGPMIL with a large margin: instances are kept away from the border, whatever side they are on.
 
@@ -183,21 +184,33 @@ class LMVGPMIL(VGPMIL):
 
     Parameters
     ----------
-    C : steepness of the margin: how much it matters to keep it
-    V : width of the margin, in units of the latent function
-    H : as in ``VGPMIL``, but with the far larger value of the authors' own code: where few instances keep the margin,
-        little holds a doubted label in place
-    start : "plain": a VGPMIL settles first, then margins come into force. "published": margins from the first iteration
-        on, as in the authors' code, which often ends where most of them have been given up, at a far lower objective
-        (and, on text, with a better ranking of instances)
-    bias : as in ``VGPMIL``; 5, because without a constant a kernel of variance 1 can hardly keep a margin of 2
-    updates, n_inducing, … : as in ``VGPMIL``
+    C : float
+        Steepness of the margin: how much it matters to keep it. Increase it for bolder answers.
+    V : float
+        Width of the margin, in units of the latent function. Increase it for bolder answers; without a constant
+        (``bias=0``) a kernel of variance 1 can hardly keep a margin of 2.
+    H : float
+        How far labels are trusted: one label in 1 + H may be wrong. Take a far larger number than for ``VGPMIL``, as
+        the authors' own code does: where few instances keep the margin, little holds a doubted label in place.
+        ``math.inf`` says that labels are never wrong and needs ``updates="structured"``.
+    start : {"plain", "published"}
+        "plain": a VGPMIL settles first, then the margins come into force. "published": margins from the first iteration
+        on, as in the authors' code, which often ends where most of them have been given up, at a far lower objective.
+        Use "published" to reproduce the paper, or to rank instances of text, where it does better.
+    max_iter : int or None
+        Largest number of iterations with margins. None continues until the objective has settled. Set it to bound the
+        time of a fit.
+    tol : float
+        Relative change of the objective at which the iteration counts as converged. Increase it if ``fit`` warns that
+        it had not settled.
 
     Attributes
     ----------
-    log_evidence_, trace_ : the objective (5.11), which rises like a bound but bounds no evidence: not to be compared
-        between different C, V or kernels
-    features_, posterior_, classes_ … : as in ``VGPMIL``
+    log_evidence_ : float or ndarray of shape (K,)
+        The objective (theory, equation 5.11) at the final posterior. It rises like a lower bound but bounds no log
+        evidence: do not compare it between different C, V or kernels.
+    trace_ : Trace
+        The objective after every iteration, its relative changes, and whether it settled.
     """
 
     card = ModelCard("lm-vgpmil", ("label", "known"), _SOURCE)

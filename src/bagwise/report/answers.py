@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class CountAnswers:
+class ReportedCounts:
     """What the model says of the numbers of positives, asked where the truth speaks of them."""
 
     expected: FractionSummary  # (B,) each; the interval is one of 90 %
@@ -58,7 +58,7 @@ class Answers:
     instance_probability: Floats  # (N, K)
     instance_truth: Floats | None  # (N, K)
     stated: Evidence | None = None  # the truth about bags, where it is more than labels
-    counts: CountAnswers | None = None
+    counts: ReportedCounts | None = None
     classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
 
     def measured_truth(self) -> Floats | None:
@@ -145,13 +145,13 @@ def _statement(model: Any, bags: Bags, y: Any) -> Evidence | None:
     return stated
 
 
-def _count_answers(model: Any, bags: Bags, stated: Evidence) -> CountAnswers | None:
+def _count_answers(model: Any, bags: Bags, stated: Evidence) -> ReportedCounts | None:
     """Nothing for a model that cannot tell, or where only labels are stated."""
     if not hasattr(model, "predict_fraction") or not np.isin(stated.kind, (FRACTION, COUNT)).any():
         return None
     ranged = stated.kind == COUNT
     ends = (np.where(ranged, part, 0.0).astype(np.int64) for part in (stated.first, stated.second))
-    return CountAnswers(model.predict_fraction(bags), model.predict_count_proba(bags, *ends))
+    return ReportedCounts(model.predict_fraction(bags), model.predict_count_proba(bags, *ends))
 
 
 def label_names(model: Any, given: Sequence[str] | None = None) -> tuple[str, ...]:

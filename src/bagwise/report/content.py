@@ -54,7 +54,7 @@ class Headline:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Rows of text under a title."""
 
     title: str
@@ -87,11 +87,11 @@ def reports(answers: Answers) -> dict[str, dict[str, Any]]:
 
 
 def _class_reports(answers: Answers) -> dict[str, dict[str, Any]]:
-    found, said = {}, answers.classes
-    if said is not None and said.bag_candidates is not None:
-        found["bag classes"] = class_report(said.bag_candidates, said.bag_probability)
-    if said is not None and said.instance_candidates is not None:
-        found["instance classes"] = class_report(said.instance_candidates, said.instance_probability)
+    found, classes = {}, answers.classes
+    if classes is not None and classes.bag_candidates is not None:
+        found["bag classes"] = class_report(classes.bag_candidates, classes.bag_probability)
+    if classes is not None and classes.instance_candidates is not None:
+        found["instance classes"] = class_report(classes.instance_candidates, classes.instance_probability)
     return found
 
 
@@ -161,33 +161,41 @@ def _class_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
             )
 
 
-def _count_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
-    if "fractions" in found:
-        row = found["fractions"]
-        yield Headline(
+_WIDTH = ("width of the interval", "interval_width", "mean over bags; narrower says more")
+_COUNT_HEADLINES = {
+    "fractions": (
+        (
             "error of fractions",
-            number(row["mean_absolute_error"]),
+            "mean_absolute_error",
             "mean distance between the fraction expected in a bag and the one stated",
-        )
-        yield Headline(
+        ),
+        (
             "fractions inside the interval",
-            number(row["coverage"]),
+            "coverage",
             "share of bags whose 90 % interval holds the stated fraction; 0.9 or more is right",
-        )
-        yield Headline("width of the interval", number(row["interval_width"]), "mean over bags; narrower says more")
-    if "counts" in found:
-        row = found["counts"]
-        yield Headline(
+        ),
+        _WIDTH,
+    ),
+    "counts": (
+        (
             "log-likelihood of ranges",
-            number(row["range_log_likelihood"]),
+            "range_log_likelihood",
             "mean log probability of the stated range; nearer 0 is better",
-        )
-        yield Headline(
+        ),
+        (
             "intervals that meet the range",
-            number(row["intervals_met"]),
+            "intervals_met",
             "share of bags whose 90 % interval for the count meets the stated range; 0.9 or more is right",
-        )
-        yield Headline("width of the interval", number(row["interval_width"]), "mean over bags; narrower says more")
+        ),
+        _WIDTH,
+    ),
+}
+
+
+def _count_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
+    for kind, headlines in _COUNT_HEADLINES.items():
+        if kind in found:
+            yield from (Headline(title, number(found[kind][name]), meaning) for title, name, meaning in headlines)
 
 
 def _share_log_likelihood(share: float) -> float:
@@ -195,22 +203,24 @@ def _share_log_likelihood(share: float) -> float:
     return float(sum(p * math.log(p) for p in (share, 1.0 - share) if p > 0)) if not math.isnan(share) else math.nan
 
 
-def measure_tables(found: Mapping[str, dict[str, Any]], by_label: Sequence[str] = tuple(MEASURES)) -> Iterator[Table]:
+def measure_tables(
+    found: Mapping[str, dict[str, Any]], by_label: Sequence[str] = tuple(MEASURES)
+) -> Iterator[ReportTable]:
     """One column for bags and one for instances; or, with several labels, one row per label (measures ``by_label``)."""
     single = {
         what: report for what, report in found.items() if MEAN_ROW not in report and what not in COUNTED | CLASSES
     }
     if single:
         rows = [(text, *(_entry(name, report) for report in single.values())) for name, text in MEASURES.items()]
-        yield Table("Measures", ("", *single), rows)
+        yield ReportTable("Measures", ("", *single), rows)
     for what, report in found.items():
         if MEAN_ROW in report:
             lines = [(label, *(_entry(name, row) for name in by_label)) for label, row in report.items()]
-            yield Table(f"Measures of {what}", ("label", *(MEASURES[name] for name in by_label)), lines)
+            yield ReportTable(f"Measures of {what}", ("label", *(MEASURES[name] for name in by_label)), lines)
         if what in COUNTED | CLASSES:
             named = COUNT_MEASURES if what in COUNTED else CLASS_MEASURES
             rows = [(text, _entry(name, report)) for name, text in named.items() if name in report]
-            yield Table(f"Measures of {what}", ("", what.split()[0] + "s" if what in CLASSES else "bags"), rows)
+            yield ReportTable(f"Measures of {what}", ("", what.split()[0] + "s" if what in CLASSES else "bags"), rows)
 
 
 def _entry(name: str, report: Mapping[str, float]) -> str:
@@ -223,13 +233,13 @@ def _entry(name: str, report: Mapping[str, float]) -> str:
 # ---------------------------------------------------------------- what it is
 
 
-def settings(model: Any) -> Table:
+def settings(model: Any) -> ReportTable:
     """The constructor's arguments."""
     chosen = [(name, _short(value)) for name, value in model.get_params(deep=False).items() if name != "callback"]
-    return Table("Settings", ("setting", "value"), chosen)
+    return ReportTable("Settings", ("setting", "value"), chosen)
 
 
-def outcome(model: Any) -> Table:
+def outcome(model: Any) -> ReportTable:
     """What fitting arrived at."""
     trace = model.trace_
     rows = [
@@ -240,7 +250,7 @@ def outcome(model: Any) -> Table:
         ("features", f"{model.n_features_in_}"),
         _classes(model.classes_, of_classes=model.rule_.of_classes),
     ]
-    return Table("Outcome", ("", ""), rows)
+    return ReportTable("Outcome", ("", ""), rows)
 
 
 def _course(trace: Any) -> str:

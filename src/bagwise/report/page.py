@@ -16,6 +16,7 @@ from bagwise.report.answers import Answers, collect
 from bagwise.report.bag_cards import ROWS_SHOWN, bag_cards, bag_rows
 from bagwise.report.figures import COLOURS, Curves
 
+TITLE = "What the model says about the bags"
 LABELS_IN_TABLE = 6
 
 
@@ -26,7 +27,7 @@ def write_report(
     path: PathLike,
     *,
     instance_y: Any = None,
-    title: str = "Bags, judged",
+    title: str = TITLE,
     note: str = "",
     image_shape: Sequence[int] | None = None,
     labels: Sequence[str] | None = None,

@@ -11,7 +11,7 @@ from bagwise import Bags
 from bagwise.bag_models.soft_max import BagLosses, WitnessLoss, hard_witness, soft_witness, uniform_weights
 from bagwise.inference.laplace.annealing import FIRST_SHARPNESS, Annealing, Schedule, anneal
 from bagwise.inference.laplace.fit import fit_witness
-from bagwise.inference.laplace.mode import Limits, find_mode, log_evidence
+from bagwise.inference.laplace.mode import ModeLimits, find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import ExactRows, InducedRows, SparseLinearRows, rows_of
 from bagwise.numerics.links import LINKS
 
@@ -88,7 +88,7 @@ def test_annealing_settles_and_finds_the_witnesses(problem):
     bags, labels = problem
     features = exact_features(bags, kernel="rbf", bias=5.0)
     rows = rows_of(features, bags, exact=True)(variance_of(features.kernel, 8.0))
-    found = anneal(rows, losses(labels), Schedule(4), Limits(200, 1e-2))
+    found = anneal(rows, losses(labels), Schedule(4), ModeLimits(200, 1e-2))
     assert found.trace.converged
     heaviest = [part.argmax() for part in np.split(found.weights.numpy(), bags.offsets[1:-1])]
     truth = [x[:, 0].argmax() for _, x in bags]

@@ -121,7 +121,7 @@ def renewal_step(chunk: Chunk, alpha: Tensor, shared: Renewal) -> tuple[Sums, Te
     return {"change": total_change(alpha, after)}, after
 
 
-# ---------------------------------------------------------------- posterior and evidence
+# ---------------------------------------------------------------- posterior and log evidence
 
 
 class Fit(NamedTuple):

@@ -47,7 +47,7 @@ class Sweep(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class DrawPlan:
     """What a chunk remembers: its evidence, spread over chains once; ``m`` (n, S) for the single-site scheme only."""
 
     n_chains: int
@@ -63,12 +63,12 @@ class Plan:
     m: Tensor | None = None
 
 
-def plan_of(evidence: ChunkEvidence, segments: Segments, n_chains: int) -> Plan:
+def plan_of(evidence: ChunkEvidence, segments: Segments, n_chains: int) -> DrawPlan:
     """The evidence of a chunk, every label column repeated for each of its chains."""
     labels = evidence.labels.repeat_interleave(n_chains, dim=1)
     informed = torch.stack([evidence.informed(k, segments) for k in range(evidence.labels.shape[1])], dim=1)
     silent = ~informed.repeat_interleave(n_chains, dim=1)
-    return Plan(
+    return DrawPlan(
         n_chains,
         plain=bool((~torch.isnan(labels)).any()),
         positive=labels == 1,
@@ -94,7 +94,7 @@ def truncated(z: Tensor, side: Tensor, log_mass: Tensor, uniforms: Tensor) -> Te
 
 
 def first_positive(
-    log_negative: Tensor, z: Tensor, segments: Segments, plan: Plan, signs: Tensor
+    log_negative: Tensor, z: Tensor, segments: Segments, plan: DrawPlan, signs: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Rows that are or come after the first positive of a bag known to hold one, (n, S), and log Z_b (b, S).
 
@@ -119,7 +119,7 @@ def first_positive(
     return reached, label_evidence(total, z, segments, plan)
 
 
-def label_evidence(total: Tensor, z: Tensor, segments: Segments, plan: Plan) -> Tensor:
+def label_evidence(total: Tensor, z: Tensor, segments: Segments, plan: DrawPlan) -> Tensor:
     """log Z_b (b, S) of plain labels from S = Σ log cdf(−z): S, log(1 − e^S), or 0 where there is no label.
 
     Where S underflows, 1 − e^S is Σ cdf(z_i) to all digits.
@@ -131,7 +131,7 @@ def label_evidence(total: Tensor, z: Tensor, segments: Segments, plan: Plan) -> 
     return torch.where(plan.positive, some_positive, torch.where(plan.negative, total, torch.zeros_like(total)))
 
 
-def draw_by_labels(z: Tensor, segments: Segments, plan: Plan, sweep: Sweep) -> tuple[Tensor, Tensor]:
+def draw_by_labels(z: Tensor, segments: Segments, plan: DrawPlan, sweep: Sweep) -> tuple[Tensor, Tensor]:
     """m̃ (n, S) of bags with plain labels, and Σ log Z_b (S,).
 
     Negative bag: every instance below zero. Positive bag: below zero before the first positive, above zero there, free
@@ -161,7 +161,7 @@ def draw_by_table(z: Tensor, part: Tabled, signs: Tensor, values: Tensor) -> tup
     return truncated(z, side.T, torch.where(labels, log_p, log_q).T, values), log_z.sum(-1)
 
 
-def draw_block(z: Tensor, chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Tensor, Tensor]:
+def draw_block(z: Tensor, chunk: Chunk, plan: DrawPlan, sweep: Sweep) -> tuple[Tensor, Tensor]:
     """m̃ (n, S) of a chunk, zero where nothing is known, and Σ log Z_b (S,); ``sweep`` holds the rows of the chunk."""
     m, log_z = torch.zeros_like(z), z.new_zeros(z.shape[1])
     if plan.plain:
@@ -180,7 +180,7 @@ def draw_block(z: Tensor, chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Tenso
 # ---------------------------------------------------------------- steps
 
 
-def prepare_step(chunk: Chunk, remembered: object, shared: tuple[Patterns, int]) -> tuple[Sums, Plan]:
+def prepare_step(chunk: Chunk, remembered: object, shared: tuple[Patterns, int]) -> tuple[Sums, DrawPlan]:
     """Φ̃ᵀΦ̃ and the number of informed instances for every pattern of missing evidence; the plan of the chunk."""
     patterns, n_chains = shared
     plan = plan_of(chunk.evidence, chunk.design.segments, n_chains)
@@ -189,13 +189,13 @@ def prepare_step(chunk: Chunk, remembered: object, shared: tuple[Patterns, int])
     return {"gram": sums["gram"], "rows": torch.stack(seen)}, plan
 
 
-def block_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan]:
+def block_step(chunk: Chunk, plan: DrawPlan, sweep: Sweep) -> tuple[Sums, DrawPlan]:
     """Draw every m̃ of the chunk given v; answer with what v needs to know of them."""
     z, own = scores_of(chunk, sweep)
     return answer_of(chunk, *draw_block(z, chunk, plan, own)), plan
 
 
-def single_site_step(chunk: Chunk, plan: Plan, sweep: Sweep) -> tuple[Sums, Plan]:
+def single_site_step(chunk: Chunk, plan: DrawPlan, sweep: Sweep) -> tuple[Sums, DrawPlan]:
     """As ``block_step``, but one instance of every bag after the other, given the signs of the others (section 3.2).
 
     In a positive bag an instance must be above zero if all others are below, and is free otherwise. The published
@@ -234,7 +234,7 @@ def answer_of(chunk: Chunk, m: Tensor, log_z: Tensor) -> Sums:
     return {"pull": pull, "square": m.square().sum(0), "log_likelihood": log_z}
 
 
-def _remembered(chunk: Chunk, plan: Plan, m: Tensor, log_z: Tensor) -> tuple[Sums, Plan]:
+def _remembered(chunk: Chunk, plan: DrawPlan, m: Tensor, log_z: Tensor) -> tuple[Sums, DrawPlan]:
     return answer_of(chunk, m, log_z), replace(plan, m=m)
 
 
@@ -291,8 +291,8 @@ class Conditional:
         ψ looks at signs only, so along the ray c m̃ the target is c^(N−1) exp(−c² q/2) dc.
         """
         drawn = torch.from_numpy(stream.standard_gamma(np.maximum(self._half_rows, 0.5))).to(q.device)
-        speaks = torch.from_numpy(self._half_rows > 0).to(q.device)
-        return torch.where(speaks, torch.sqrt(2.0 * drawn / torch.where(speaks, q, torch.ones_like(q))), 1.0)
+        informed = torch.from_numpy(self._half_rows > 0).to(q.device)
+        return torch.where(informed, torch.sqrt(2.0 * drawn / torch.where(informed, q, torch.ones_like(q))), 1.0)
 
     def _times(self, columns: Tensor, *, transposed: bool) -> Tensor:
         """C⁻¹ x or C⁻ᵀ x, every column with the factor of its pattern."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bagwise.bag_models.counts import ChunkEvidence
-from bagwise.inference.chains.gibbs import Plan, Sweep, answer_of, draw_block, scores_of, truncated
+from bagwise.inference.chains.gibbs import DrawPlan, Sweep, answer_of, draw_block, scores_of, truncated
 from bagwise.inference.chunks import Chunk, Sums
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import log_ndtr
@@ -23,16 +23,16 @@ STEP = 2.4  # times 1/√n: the best scale for a Gaussian target in n dimensions
 class Walk:
     """What a chunk remembers: its plan, the tables of its bags, and where its z are."""
 
-    plan: Plan
+    plan: DrawPlan
     table: Tensor  # (b, K, most instances + 1) log ψ, −inf beyond the size of the bag
     known: Tensor  # (n, K) 0, 1 or NaN
     z: Tensor  # (n, S)
 
 
-def random_walk_step(chunk: Chunk, remembered: Plan | Walk, sweep: Sweep) -> tuple[Sums, Walk]:
+def random_walk_step(chunk: Chunk, remembered: DrawPlan | Walk, sweep: Sweep) -> tuple[Sums, Walk]:
     """Move every z of the chunk given β; answer with what the weights need to know of them."""
     f, own = scores_of(chunk, sweep)
-    if isinstance(remembered, Plan):  # the first sweep starts from an exact draw: a random walk needs a feasible start
+    if isinstance(remembered, DrawPlan):  # a random walk needs a feasible start: the first sweep draws exactly
         z, log_z = draw_block(f, chunk, remembered, own)
         tables = tables_of(chunk.evidence, chunk.design.segments)
         return answer_of(chunk, z, log_z), Walk(remembered, *tables, z)

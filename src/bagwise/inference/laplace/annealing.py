@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bagwise.bag_models.soft_max import BagLosses, WitnessLoss, hard_witness, soft_witness, uniform_weights
-from bagwise.inference.laplace.mode import Limits, find_mode, log_evidence
+from bagwise.inference.laplace.mode import ModeLimits, find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import PooledRows
 from bagwise.inference.loop import Report, Trace, iterate
 
@@ -49,7 +49,7 @@ class Annealing:
 
     def step(self) -> Report:
         """One fit and one move of the weights; the residual is the largest change, plus one for every stage to come."""
-        evidence = self._fit()
+        log_evidence = self._fit()
         sharpness = FIRST_SHARPNESS * GROWTH**self._stage
         move = soft_witness(self.scores, self._rows.segments, sharpness) - self.weights
         self.weights = self.weights + 2.0 / (self._round + 2.0) * move
@@ -58,7 +58,7 @@ class Annealing:
         self._round += 1
         if to_come and (self._round == ROUNDS or change <= _SETTLED):
             self._stage, self._round = self._stage + 1, 0
-        return Report(evidence, change + to_come)
+        return Report(log_evidence, change + to_come)
 
     def finish(self) -> None:
         """Scores that belong to the last weights; hard ones where the schedule asks for them."""
@@ -87,10 +87,10 @@ class Annealed(NamedTuple):
     trace: Trace
 
 
-_QUICK = Limits(ROUNDS, _SETTLED)
+_QUICK = ModeLimits(ROUNDS, _SETTLED)
 
 
-def anneal(rows: PooledRows, losses: BagLosses, schedule: Schedule, limits: Limits = _QUICK) -> Annealed:
+def anneal(rows: PooledRows, losses: BagLosses, schedule: Schedule, limits: ModeLimits = _QUICK) -> Annealed:
     """Weights at the end of the schedule; ``limits`` are those of its last temperature."""
     with torch.no_grad():
         state = Annealing(rows, losses, schedule)

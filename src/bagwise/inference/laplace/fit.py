@@ -12,7 +12,7 @@ from bagwise.bags import Bags
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.laplace.annealing import Annealed, Schedule, anneal
-from bagwise.inference.laplace.mode import Limits, Loss, find_mode, log_evidence, precision, projected_factor
+from bagwise.inference.laplace.mode import Loss, ModeLimits, find_mode, log_evidence, precision, projected_factor
 from bagwise.inference.laplace.pooled_rows import PooledRows
 from bagwise.inference.loop import Trace
 from bagwise.numerics.linalg import cholesky
@@ -59,7 +59,7 @@ def fit_soft_max(
     columns: Sequence[BagLosses],
     pooling: Pooling,
     starts: Starts,
-    limits: Limits,
+    limits: ModeLimits,
 ) -> list[ColumnFit]:
     """The lowest mode of (6.1) that was reached, and the Gaussian around it."""
     rows = all_rows(features, bags)
@@ -91,14 +91,14 @@ def all_rows(features: Features, bags: Bags) -> AllRows:
 
 
 def _soft_max_column(
-    rows: AllRows, losses: BagLosses, pooling: Pooling, starts: list[Tensor], limits: Limits
+    rows: AllRows, losses: BagLosses, pooling: Pooling, starts: list[Tensor], limits: ModeLimits
 ) -> ColumnFit:
     fit = mode_posterior(SoftMaxLoss(losses, rows.segments, pooling), rows, limits, starts)
     return fit._replace(weights=pooling.weights(rows.phi @ fit.mean, rows.segments))
 
 
 @torch.no_grad()
-def mode_posterior(loss: Loss, rows: AllRows, limits: Limits, starts: list[Tensor] | None = None) -> ColumnFit:
+def mode_posterior(loss: Loss, rows: AllRows, limits: ModeLimits, starts: list[Tensor] | None = None) -> ColumnFit:
     """The Gaussian around the lowest mode of a loss of whole bags that was reached, from zero or from some starts."""
     mode = find_mode(loss, rows.phi, starts or [torch.zeros_like(rows.phi[0])], limits)
     factor = projected_factor(precision(loss, rows.phi, rows.phi @ mode.v))

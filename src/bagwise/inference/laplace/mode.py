@@ -35,7 +35,7 @@ class Loss(Protocol):
         """Φᵀ H Φ."""
 
 
-class Limits(NamedTuple):
+class ModeLimits(NamedTuple):
     """When to stop, and who looks on."""
 
     max_iter: int = 200
@@ -51,7 +51,7 @@ class Mode(NamedTuple):
     trace: Trace
 
 
-_EAGER = Limits()
+_EAGER = ModeLimits()
 
 
 class Newton:
@@ -86,7 +86,7 @@ class Newton:
         return self.v
 
 
-def find_mode(loss: Loss, phi: Tensor, starts: list[Tensor], limits: Limits = _EAGER) -> Mode:
+def find_mode(loss: Loss, phi: Tensor, starts: list[Tensor], limits: ModeLimits = _EAGER) -> Mode:
     """The lowest minimum of S reached from the starts."""
     found = []
     with torch.no_grad():

@@ -1,6 +1,7 @@
 """The part of an estimator that runs chains: its settings, the record of what was drawn, going on with it later."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -147,6 +148,15 @@ def forget_chains(estimator: Any) -> None:
     """Leave nothing of the chains of an earlier fit."""
     runner_of(estimator).forget()
     estimator.chains_ = None
+
+
+def features_to_sample(estimator: Any, settings: ChainSettings, make: Callable[[], Features]) -> Features:
+    """Those of the last fit where its chains are continued; otherwise new ones, and the old chains are forgotten."""
+    if runner_of(estimator).goes_on(settings):
+        kept: Features = estimator.features_
+        return kept
+    forget_chains(estimator)
+    return make()
 
 
 def sample(

@@ -52,6 +52,8 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
     trace_: Trace
     log_evidence_: Any
     seed_: int
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]  # absent where the columns had no names
     classes_: NDArray[Any]
     label_names_: tuple[str, ...] | None
     sizes_seen_: tuple[int, int]  # number of instances of the smallest and of the largest training bag

@@ -287,8 +287,8 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
         raise ModelFileError("the model file has several labels, but not two classes; it is damaged.")
     model.label_names_ = None if names is None else tuple(names)
     model.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
-    evidence = fitted["log_evidence"]
-    model.log_evidence_ = evidence if names is None or evidence is None else np.array(evidence)
+    log_evidence = fitted["log_evidence"]
+    model.log_evidence_ = log_evidence if names is None or log_evidence is None else np.array(log_evidence)
     model.n_features_in_ = int(fitted["n_features"])
     if fitted["feature_names"] is not None:
         model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
