@@ -212,7 +212,7 @@ def make_features(
     bags: Bags,
     *,
     kernel: Any,
-    lengthscale: float | None,
+    lengthscale: float | str | None,
     bias: float,
     n_inducing: int | None,
     inducing: Any,

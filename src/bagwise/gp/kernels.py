@@ -28,30 +28,41 @@ with warnings.catch_warnings():
 
 NAMES = ("rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear")
 COLUMN_NAMES = (*NAMES, "sigmoid")  # where k(x, Z) is used as it is and k need not be positive definite
+ROOT = "sqrt_d"  # a lengthscale: √D whatever the scale of the rows
 _MATERN = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}
 
 
 def make_kernel(
-    kernel: Any, n_features: int, lengthscale: float | None, dtype: torch.dtype, names: tuple[str, ...] = NAMES
+    kernel: Any, n_features: int, lengthscale: float | str | None, dtype: torch.dtype, names: tuple[str, ...] = NAMES
 ) -> Kernel:
     """A kernel of our own to use and train: built from one of the ``names``, or copied from a gpytorch kernel.
 
-    Named kernels have variance 1 and lengthscale ℓ (√D if not given). "linear" is x·x'/ℓ², so that standardised
-    features give variance 1 on average whatever D is; "rbf+linear" is the sum of the two; "sigmoid" is
+    Named kernels have variance 1 and lengthscale ℓ (√D if not given, or "sqrt_d"). "linear" is x·x'/ℓ², so that
+    standardised features give variance 1 on average whatever D is; "rbf+linear" is the sum of the two; "sigmoid" is
     tanh(x·x'/ℓ² + 1).
     """
     if isinstance(kernel, Kernel):
         if lengthscale is not None:
-            raise BagDataError("lengthscale is for kernels given by name; set it on the gpytorch kernel itself.")
+            raise BagDataError(
+                "lengthscale is for kernels given by name; set it on the gpytorch kernel itself, with lengthscale=None."
+            )
         return check_fits(_exact_near_zero(copy.deepcopy(kernel).to(dtype)), n_features)
     if not isinstance(kernel, str):
         raise BagDataError(f"kernel={kernel!r}: expected one of {', '.join(map(repr, names))}, or a gpytorch kernel.")
     check_option("kernel", kernel, names)
-    scale = math.sqrt(n_features) if lengthscale is None else check_positive("lengthscale", lengthscale)
-    return _exact_near_zero(_named_kernel(kernel, scale).to(dtype))
+    return _exact_near_zero(_named_kernel(kernel, _scale(lengthscale, n_features)).to(dtype))
 
 
-def trainable_kernel(kernel: Any, n_features: int, lengthscale: float | None, variance: float, ard: bool) -> Any:
+def _scale(lengthscale: float | str | None, n_features: int) -> float:
+    if lengthscale is None:
+        return math.sqrt(n_features)
+    if isinstance(lengthscale, str):
+        check_option("lengthscale", lengthscale, (ROOT,))
+        return math.sqrt(n_features)
+    return check_positive("lengthscale", lengthscale)
+
+
+def trainable_kernel(kernel: Any, n_features: int, lengthscale: float | str | None, variance: float, ard: bool) -> Any:
     """A kernel given by name with a variance of its own and, if asked for, one lengthscale per feature.
 
     A gpytorch kernel already says what is free in it and is returned as it is.

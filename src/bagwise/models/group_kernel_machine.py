@@ -24,6 +24,26 @@ from bagwise.models._base.estimator import ModelCard, check_device, check_dtype
 
 LARGEST_DICTIONARY = 2**25  # bytes of an N × N matrix up to which every instance is a centre: 2,048 instances
 MANY_CENTRES = 500  # beyond
+_PUBLISHED: dict[str, Any] = {
+    "evidence": "fraction",
+    "confidence": 1000.0,
+    "kernel": "rbf",
+    "lengthscale": None,
+    "n_centres": None,
+    "a": 1.0,
+    "b": 1.0,
+    "mu": 1.0,
+    "nu": 1.0,
+    "n_chains": 1,
+    "n_samples": 1000,
+    "n_burn_in": 1000,
+    "thin": 1,
+    "n_moves": 10,
+    "z_update": "random-walk",
+    "constant": False,
+    "scale_step": False,
+    "standardize": False,
+}
 
 
 class GroupKernelMachine(ChainAnswers, CountAnswers):
@@ -40,15 +60,15 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
         lowest and highest number of positives). ``fit`` also takes an ``Evidence``, where kinds mix group by group
     confidence : χ of fractions, a number or one per group; 0 says nothing. Fractions of 0 and 1 are certain for any
         other
-    kernel : "rbf" (as published, with lengthscale 1/√(2σ)), "exponential", "matern32", "matern52", "linear", "sigmoid"
-        (tanh(x·x'/ℓ² + 1)), or any gpytorch kernel
+    kernel : "rbf" (e^{−σr²} of the paper has lengthscale 1/√(2σ)), "exponential", "matern32", "matern52", "linear",
+        "sigmoid" (tanh(x·x'/ℓ² + 1)), or any gpytorch kernel
     n_centres : how many centres to choose from; None takes every distinct instance while an N × N matrix needs at most
         32 MB (2,048 instances), and 500 beyond
     a, b : Beta prior on the share of active centres; 1, 1 makes every number of active centres equally probable
     mu, nu : inverse Gamma(mu/2, nu/2) prior on δ²
     n_chains, n_samples, n_burn_in : chains side by side, sweeps of each that are used, and sweeps before those
     thin : keep the draws of every so many sweeps (at least so that 4,000 are kept at most); ``diagnostics_`` see all
-    z_update : "exact" draws whole groups at once; "random-walk" as published
+    z_update : "exact" draws whole groups at once; "random-walk" as in the paper
     n_moves : proposed births, deaths and swaps of centres in every sweep
     constant : let a constant be one of the centres; False as published
     centres : "kmeans++", "random", or an (M, D) array in the units of the data
@@ -130,6 +150,20 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+
+    @classmethod
+    def published(cls, **changes: Any) -> Self:
+        """The setting of Kück & de Freitas, with ``changes`` to it.
+
+        Section 5.1: Gaussian kernel, a = b = μ = ν = 1, χ = 1000, one chain of 1,000 sweeps after 1,000 (section 5.2:
+        10,000 after 10,000, ``kernel="sigmoid"``). (3): every instance is a centre, and there is no constant. Section
+        4: a random walk over the latent values of a group. The paper gives neither σ of the kernel nor the number of
+        moves per sweep, nor says whether features were standardised: here they are not, the lengthscale is the size of
+        their spread, and there are 10 moves. Beyond 2,048 instances 500 centres stand in for all
+        (``n_centres=len(bags.X)`` takes all). The law of δ² is the corrected one (8.3), the prior of the weights has a
+        small jitter (8.4).
+        """
+        return cls(**_PUBLISHED | changes)
 
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from groups and what is known of each, one entry (or row) of ``y`` per group, NaN where nothing is."""
