@@ -58,6 +58,8 @@ _TOLERANCE = {"witness": 1e-2, "softmax": 1e-8}
 class GPMIL(BagClassifier):
     """Gaussian process whose largest latent value in a bag decides about the bag; its kernel can choose features.
 
+    ``GPMIL.published()`` is the setting of the paper.
+
     Parameters
     ----------
     approximation : of the maximum: "witness" (deterministic annealing towards one instance per bag) or "softmax"

@@ -51,8 +51,8 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
 
     f(x) = Σ β_j K(x, c_j) over a few active centres c_j, P(positive) = cdf(f). Which centres are active, how many,
     their weights and the scale δ² of the weights are all sampled; answers are averages over the draws. Far from every
-    active centre a local kernel gives f = 0: one half. The kernel itself is not learned: ``lengthscale`` is worth a
-    search.
+    active centre a local kernel gives f = 0, one half, unless ``constant=True``. The kernel itself is not learned:
+    ``lengthscale`` is worth a search. ``GroupKernelMachine.published()`` is the setting of the paper.
 
     Parameters
     ----------
@@ -70,7 +70,8 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
     thin : keep the draws of every so many sweeps (at least so that 4,000 are kept at most); ``diagnostics_`` see all
     z_update : "exact" draws whole groups at once; "random-walk" as in the paper
     n_moves : proposed births, deaths and swaps of centres in every sweep
-    constant : let a constant be one of the centres; False as published
+    constant : let a constant be one of the centres, so that far from all others the share of positives counts, not one
+        half
     centres : "kmeans++", "random", or an (M, D) array in the units of the data
     jitter : ε of the prior precision (Ψ'Ψ + ε I)/δ² of the weights, relative to its mean diagonal; None for 1e-6
         (float32: 1e-4)

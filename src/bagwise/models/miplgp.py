@@ -61,7 +61,7 @@ class MIPLGP(BagEstimator):
 
     At least one instance of a bag has the class of the bag; the others have none of the classes, which is a class of
     its own, the last one of ``predict_instance_proba``. ``fit`` takes a (B, q) table of 0/1, one set of class names per
-    bag, or one class per bag.
+    bag, or one class per bag. ``MIPLGP.published()`` is the setting of the paper.
 
     Parameters
     ----------
