@@ -78,7 +78,7 @@ def exact_step(dtype, repeats=5):
     kernel = make_kernel(trainable_kernel("matern52", 50, None, 8.0, False), 50, None, kind)
     evidence = CandidateEvidence(augmented(table.astype(bool), True), bags.offsets)
     chunk = evidence.chunk(slice(0, len(bags)), kind, torch.device("cpu"))
-    usual = MIPLGP()
+    usual = MIPLGP("dirichlet")
     settings = ExactSettings(Disambiguation("dirichlet", usual.alpha_eps), usual.rank, usual.n_probes, 0)
     with PeakMemory() as memory:
         engine = ExactRounds(
@@ -98,7 +98,7 @@ def exact_step(dtype, repeats=5):
 def sparse_fit(dtype, rounds):
     """A full fit: n = 20,000, 11 classes, R = 500."""
     bags, table, y = problem(20_000, 11)
-    model = MIPLGP(solver="sparse", n_inducing=500, n_rounds=rounds, tol=0.0, dtype=dtype, random_state=0)
+    model = MIPLGP("dirichlet", solver="sparse", n_inducing=500, n_rounds=rounds, tol=0.0, dtype=dtype, random_state=0)
     wall, cpu = clocked(lambda: model.fit(bags, table))
     label = f"sparse fit, n = 20,000, 11 classes, R = 500, {model.n_iter_} rounds, {dtype}"
     print(
@@ -112,7 +112,7 @@ def exact_fit_on_gpu(dtype="float32"):
     """A full fit of 50 rounds and predictions: n = 24,000, 26 classes, D = 30."""
     bags, table, y = problem(24_000, 26, n_features=30)
     new, _, new_y = problem(4_000, 26, n_features=30, seed=1)
-    model = MIPLGP(solver="exact", n_rounds=50, tol=0.0, dtype=dtype, device="cuda", random_state=0)
+    model = MIPLGP("dirichlet", solver="exact", n_rounds=50, tol=0.0, dtype=dtype, device="cuda", random_state=0)
     torch.cuda.reset_peak_memory_stats()
     for what in ("cold", "warm"):
         start = time.perf_counter()

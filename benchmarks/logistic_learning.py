@@ -28,15 +28,18 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "logistic_learning.png"
 ITERATIONS = (*range(1, 31), 40, 41, 50, 51, 60, 61, 75, 76, 99, 100)  # odd and even ones, to see circles
 SHOWN = (2, 5, 24, 25, 100)
-PROTOCOL = {"lengthscale": 10.0, "standardize": False, "bias": 5.0, "tol": 0.0, "random_state": 0}
+PROTOCOL = {"bias": 5.0, "random_state": 0}
 RULES = {
-    "VGPMIL, one after the other": (VGPMIL(**PROTOCOL), {"color": "#1d5b8f", "lw": 2.2}),
+    "VGPMIL, one after the other": (VGPMIL.published(**PROTOCOL), {"color": "#1d5b8f", "lw": 2.2}),
     "VGPMIL, structured": (
-        VGPMIL(updates="structured", **PROTOCOL),
+        VGPMIL.published(updates="structured", **PROTOCOL),
         {"color": "#1d5b8f", "lw": 1.5, "ls": (0, (4, 2))},
     ),
-    "VGPMIL, all at once (parallel)": (VGPMIL(H=1e12, updates="parallel", **PROTOCOL), {"color": "#c8601a", "lw": 1.4}),
-    "LM-VGPMIL, published start": (LMVGPMIL(start="published", **PROTOCOL), {"color": "#0b6e4f", "lw": 2.2}),
+    "VGPMIL, all at once (parallel)": (
+        VGPMIL.published(H=1e12, updates="parallel", **PROTOCOL),
+        {"color": "#c8601a", "lw": 1.4},
+    ),
+    "LM-VGPMIL, published start": (LMVGPMIL.published(**PROTOCOL), {"color": "#0b6e4f", "lw": 2.2}),
 }
 
 

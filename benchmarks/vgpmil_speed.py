@@ -76,8 +76,7 @@ def transcription(X, bag, y, Z):
 
 def fit(model, bags, y, Z):
     settings = {"lengthscale": LENGTHSCALE, "standardize": False, "inducing": Z, "max_iter": ITERATIONS, "tol": 0.0}
-    published = {"start": "published"} if model is LMVGPMIL else {}
-    return model(H=H, bias=0.0, **published, **settings).fit(bags, y)
+    return model.published(H=H, **settings).fit(bags, y)
 
 
 def bare(phi):

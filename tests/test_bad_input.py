@@ -29,7 +29,7 @@ def y(bags):
 
 
 def model(**settings):
-    return MILGPProbit(**{"n_inducing": 6, "max_iter": 2, "random_state": 0, **settings})
+    return MILGPProbit(**{"n_inducing": 6, "max_iter": 2, "bias": 0.0, "random_state": 0, **settings})
 
 
 # ---------------------------------------------------------------- bags

@@ -46,6 +46,14 @@ def test_files_of_schema_1_can_be_saved_again(path, tmp_path):
     np.testing.assert_array_equal(bagwise.load(tmp_path / "again").predict_proba(rows), model.predict_proba(rows))
 
 
+def test_file_of_schema_1_keeps_its_own_settings_where_defaults_have_changed():
+    model = bagwise.load(fixture("mil_gp_probit"))
+    assert (model.max_iter, model.bias, model.standardize) == (25, 0.0, True)
+    assert model.leftovers == "independent"
+    assert not model.rule_.shares
+    assert bagwise.load(fixture("vgpmil")).H == 100.0
+
+
 # ---------------------------------------------------------------- damage
 
 

@@ -49,7 +49,9 @@ def test_classes_of_bags_and_instances_are_found(solver, rule):
 
 def test_left_to_itself_the_published_rule_calls_every_instance_none_of_them():
     bags, table, y, instance_y = problem()
-    kept, letter = (quick(n_rounds=40, at_least_one=each).fit(bags, table) for each in (True, False))
+    kept, letter = (quick(disambiguation="dirichlet", n_rounds=40, at_least_one=each) for each in (True, False))
+    kept.fit(bags, table)
+    letter.fit(bags, table)
     found = [np.mean((model.predict_instances(bags) == instance_y)[instance_y < 3]) for model in (kept, letter)]
     assert found[1] < 0.1
     assert found[0] > 0.5
@@ -121,7 +123,7 @@ def test_constants_follow_how_often_a_class_is_a_candidate():
 
 def test_without_augmentation_no_instance_is_none_of_them():
     bags, table, y, _ = problem()
-    model = quick(augment=False).fit(bags, table)
+    model = quick(disambiguation="dirichlet", augment=False).fit(bags, table)
     assert (model.predict_instance_proba(bags)[:, -1] == 0).all()
     assert model.predict_latent(bags)[0].shape == (bags.n_instances, 3)
     assert set(model.predict_instances(bags)) <= {0, 1, 2}

@@ -39,7 +39,8 @@ class Cell:
     def fingerprint(self) -> str:
         """Changes with whatever decides the result, other than the code itself."""
         settings = sorted((name, _stable(value)) for name, value in self.model.settings.items())
-        parts = (self.model.estimator, self.model.evidence, settings, repr(self.table.rule), self.data, self.seed)
+        model = (self.model.estimator, self.model.published, self.model.evidence, settings)
+        parts = (*model, repr(self.table.rule), self.data, self.seed)
         return _digest(repr(parts))
 
     def place(self, folder: Path) -> Place:

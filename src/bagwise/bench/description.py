@@ -34,7 +34,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Model:
-    """A column of a table: an estimator of bagwise by name, and its settings.
+    """A column of a table: an estimator of bagwise by name, and its settings, or the changes to its ``published()``.
 
     ``evidence`` is what it is told of the training bags, ``rounds`` the most repeats it takes part in, ``quick`` says
     whether it runs in the quick version, ``sets`` restricts it to some data sets (two entries of one name have
@@ -49,6 +49,7 @@ class Model:
     rounds: int | None = None
     quick: bool = True
     sets: tuple[str, ...] = ()
+    published: bool = False
 
 
 class Published(NamedTuple):

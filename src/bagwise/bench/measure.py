@@ -96,7 +96,8 @@ def _iterations(model: Any) -> int | None:
 def build(model: Model, seed: int, several: bool = False, device: str = "cpu") -> Any:
     """The estimator of a column; a baseline knows no device and is fitted to one label column after the other."""
     settings = {name: value() if callable(value) else value for name, value in model.settings.items()}
-    made = estimator_class(model.estimator)(random_state=seed, **settings)
+    estimator = estimator_class(model.estimator)
+    made = (estimator.published if model.published else estimator)(random_state=seed, **settings)
     if model.estimator in baselines.__all__:
         return PerColumn(made) if several else made
     return made.set_params(device=device)

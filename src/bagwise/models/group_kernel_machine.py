@@ -25,6 +25,26 @@ from bagwise.models._base.estimator import ModelCard, check_device, check_dtype
 
 LARGEST_DICTIONARY = 2**25  # bytes of an N × N matrix up to which every instance is a centre: 2,048 instances
 MANY_CENTRES = 500  # beyond
+_PUBLISHED: dict[str, Any] = {
+    "evidence": "fraction",
+    "confidence": 1000.0,
+    "kernel": "rbf",
+    "lengthscale": None,
+    "n_centres": None,
+    "a": 1.0,
+    "b": 1.0,
+    "mu": 1.0,
+    "nu": 1.0,
+    "n_chains": 1,
+    "n_samples": 1000,
+    "n_burn_in": 1000,
+    "thin": 1,
+    "n_moves": 10,
+    "z_update": "random-walk",
+    "constant": False,
+    "scale_step": False,
+    "standardize": False,
+}
 
 
 @documented
@@ -33,8 +53,8 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
 
     f(x) = Σ β_j K(x, c_j) over a few active centres c_j, P(positive) = cdf(f). Which centres are active, how many,
     their weights and the scale δ² of the weights are all sampled; answers are averages over the draws. Far from every
-    active centre a local kernel gives f = 0: one half. The kernel itself is not learned: ``lengthscale`` is worth a
-    search.
+    active centre a local kernel gives f = 0, one half, unless ``constant=True``. The kernel itself is not learned:
+    ``lengthscale`` is worth a search. ``GroupKernelMachine.published()`` is the setting of the paper.
 
     Parameters
     ----------
@@ -47,8 +67,8 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
         "matern32", "matern52", "linear", "rbf+linear", "sigmoid" (tanh(x·x'/ℓ² + 1)), or any gpytorch kernel. It is not
         learned: compare several.
     lengthscale : float or None
-        Lengthscale of a kernel given by name, in units of the standardised features. None takes √D for D features
-        (without ``standardize`` the spread of the rows). It is not learned: search over it by cross-validation.
+        Lengthscale of a kernel given by name, in units of the standardised features. None takes √D for D features.
+        It is not learned: search over it by cross-validation.
     n_centres : int or None
         How many centres to choose from. None takes every distinct instance while an N × N matrix needs at most 32 MB
         (2,048 instances), and 500 beyond. Increase it where the function has fine structure; sweeps then take longer.
@@ -159,6 +179,20 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+
+    @classmethod
+    def published(cls, **changes: Any) -> Self:
+        """The setting of Kück & de Freitas, with ``changes`` to it.
+
+        Section 5.1: Gaussian kernel, a = b = μ = ν = 1, χ = 1000, one chain of 1,000 sweeps after 1,000 (section 5.2:
+        10,000 after 10,000, ``kernel="sigmoid"``). (3): every instance is a centre, and there is no constant. Section
+        4: a random walk over the latent values of a group. The paper gives neither σ of the kernel nor the number of
+        moves per sweep, nor says whether features were standardised: here they are not, the lengthscale is the size of
+        their spread, and there are 10 moves. Beyond 2,048 instances 500 centres stand in for all
+        (``n_centres=len(bags.X)`` takes all). The law of δ² is the corrected one (8.3), the prior of the weights has a
+        small jitter (8.4).
+        """
+        return cls(**_PUBLISHED | changes)
 
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from groups and what is known of each, one entry (or row) of ``y`` per group, NaN where nothing is."""

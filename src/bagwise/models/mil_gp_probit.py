@@ -19,15 +19,34 @@ from bagwise.models._base.chains import ChainSettings, features_to_sample, forge
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 
+LEFTOVERS = ("shared", "independent")
 _CAP = 2000  # L-BFGS iterations after which "until converged" gives up and warns
+_PUBLISHED: dict[str, Any] = {
+    "inference": "vi",
+    "n_inducing": 50,
+    "inducing": "kmeans++",
+    "max_iter": 25,
+    "tol": 0.0,  # all 25
+    "kernel": "rbf",
+    "lengthscale": None,
+    "bias": 0.0,
+    "standardize": False,
+    "leftovers": "independent",
+    "noise": "published",
+    "scheme": "single-site",
+    "scale_step": False,
+    "n_chains": 1,
+    "n_samples": 5000,
+    "n_burn_in": 1000,
+}
 
 
 @documented
 class MILGPProbit(ChainAnswers, BagClassifier):
     """Gaussian process probit classifier of instances, learned from binary bag labels.
 
-    A bag is positive if and only if it holds at least one positive instance. The defaults are the published settings:
-    50 inducing points by k-means++, 25 mean-field updates, zero mean, lengthscale √D, variance 1.
+    A bag is positive if and only if it holds at least one positive instance. The kernel is not learned. The defaults
+    iterate until the bound has converged and learn a constant; ``MILGPProbit.published()`` is the setting of the paper.
 
     Parameters
     ----------
@@ -35,8 +54,8 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         How the posterior is found: "vi" is the mean-field variational inference of the paper, "gibbs" its sampler. Use
         "gibbs" where you need the exact posterior and have the time.
     max_iter : int or None
-        Number of fixed-point updates as published, fewer if they settle within ``tol``. None runs L-BFGS on the same
-        bound until it has converged: use None where ``converged_`` is False.
+        None runs L-BFGS on the bound until it has converged. A number makes that many fixed-point updates of the paper,
+        fewer if they settle within ``tol``. Use a number only to reproduce the paper.
     noise : {"exact", "published"}
         Variance of the augmented variables in the sampler: "exact" is 1 + κ, the noise once f is integrated out;
         "published" is 1, which samples the posterior of another model unless every instance is an inducing input. Use
@@ -44,6 +63,10 @@ class MILGPProbit(ChainAnswers, BagClassifier):
     scheme : {"block", "single-site"}
         Order of the sampler: "block" draws whole bags at once, "single-site" one instance after the other, as
         published. Use "single-site" only to reproduce the paper: it mixes more slowly.
+    leftovers : {"shared", "independent"}
+        What the inducing inputs leave over of the latent function, in predictions about bags: "shared" by the instances
+        of a bag as the kernel has it, so that instances that look alike count once, or "independent", as in the paper.
+        Use "independent" only to reproduce the paper.
     tol : float
         Largest entry of the whitened gradient of the bound at which the iteration counts as converged. Increase it if
         ``fit`` warns that the bound had not settled.
@@ -62,9 +85,9 @@ class MILGPProbit(ChainAnswers, BagClassifier):
     def __init__(
         self,
         inference: str = "vi",
-        n_inducing: int | None = 50,
-        max_iter: int | None = 25,
-        bias: float = 0.0,
+        n_inducing: int | None = 200,
+        max_iter: int | None = None,
+        bias: float = 5.0,
         noise: str = "exact",
         scheme: str = "block",
         n_chains: int = 4,
@@ -74,6 +97,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         scale_step: bool = True,
         warm_start: bool = False,
         checkpoint: Any = None,
+        leftovers: str = "shared",
         tol: float = 1e-6,
         kernel: Any = "rbf",
         lengthscale: float | None = None,
@@ -98,6 +122,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         self.scale_step = scale_step
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.leftovers = leftovers
         self.tol = tol
         self.kernel = kernel
         self.lengthscale = lengthscale
@@ -109,6 +134,19 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+
+    @classmethod
+    def published(cls, **changes: Any) -> Self:
+        """The setting of Wang & Pinar, with ``changes`` to it.
+
+        Section 4: 25 updates (17)–(23), 50 inducing inputs by k-means++. Section 4.1: Gaussian kernel of variance 1 and
+        lengthscale √D (section 4.2 has ``kernel="exponential"``). (5): zero mean, so no bias. Section 3.4: leftovers
+        diag(𝒦*), independent. Whether features were standardised the paper does not say: here they are not.
+
+        With ``inference="gibbs"`` the sampler of section 3.5: one chain of 5,000 sweeps after 1,000, one instance after
+        the other, noise of variance 1 (26)–(28).
+        """
+        return cls(**_PUBLISHED | changes)
 
     def fit(self, bags: Any, y: Any) -> Self:
         """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once."""
@@ -135,19 +173,23 @@ class MILGPProbit(ChainAnswers, BagClassifier):
                 f"tol={self.tol:g}); use a larger tol or dtype='float64'.",
                 ConvergenceWarning,
             )
-        self._finish(features, state.posterior(), AtLeastOne(), trace, state.bound())
+        self._finish(features, state.posterior(), self._rule(), trace, state.bound())
         return self
 
     def _check_settings(self) -> None:
         check_option("inference", self.inference, ("vi", "gibbs"))
         check_option("noise", self.noise, ("exact", "published"))
         check_option("scheme", self.scheme, SCHEMES)
+        check_option("leftovers", self.leftovers, LEFTOVERS)
         check_iterations(self.max_iter, self.tol)
         ChainSettings.of(self)
         if self.checkpoint is not None and self.scheme == "single-site":
             raise BagDataError(
                 "checkpoint: the single-site scheme keeps more than v between sweeps; use scheme='block'."
             )
+
+    def _rule(self) -> AtLeastOne:
+        return AtLeastOne(shares=self.leftovers == "shared")
 
     def _fit_chains(self, bags: Bags, evidence: CountEvidence) -> Self:
         settings = ChainSettings.of(self)
@@ -156,5 +198,5 @@ class MILGPProbit(ChainAnswers, BagClassifier):
             features, bags, evidence, settings, self.seed_, integrated=self.noise == "exact", scheme=self.scheme
         )
         found = sample(self, settings, gibbs, features, bags, evidence, (self.noise, self.scheme))
-        self._finish(features, found[0], AtLeastOne(), found[1], None)
+        self._finish(features, found[0], self._rule(), found[1], None)
         return self

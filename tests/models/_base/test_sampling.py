@@ -185,7 +185,7 @@ needs_arviz = pytest.mark.skipif(find_spec("arviz") is None, reason="needs ArviZ
 @needs_arviz
 def test_to_arviz_holds_the_chains():
     bags, y, _ = problem()
-    data = small().fit(bags, y).to_arviz()
+    data = small(bias=0.0).fit(bags, y).to_arviz()
     assert data.posterior["norm_v"].shape == (2, 30)
     assert data.posterior_weights["v"].shape == (2, 30, 8)
 

@@ -24,16 +24,25 @@ def sets_with(numbers: Sequence[int], names: Iterable[str] = FILES) -> tuple[Dat
 def miplgp(
     name: str, sets: Sequence[DataSet], rounds: int | None = None, quick: bool = True, **settings: Any
 ) -> tuple[Model, ...]:
-    """A column of MIPLGP: the Matérn kernels of the paper, ν = 0.5 for words and 2.5 for the others."""
+    """A column of MIPLGP: ``published()`` with the changes ``OURS``, ν = 0.5 for words and 2.5 for the others."""
     words = [data.name for data in sets if data.file == POSTS]
     others = [data.name for data in sets if data.file != POSTS]
     return tuple(
-        Model(name, "MIPLGP", {**_SPARSE, "kernel": kernel, **settings}, "candidates", rounds, quick, tuple(mine))
+        Model(name, "MIPLGP", {**OURS, "kernel": kernel, **settings}, "candidates", rounds, quick, tuple(mine), True)
         for kernel, mine in (("matern52", others), ("exponential", words))
     )
 
 
-_SPARSE = {"solver": "sparse", "n_inducing": 200, "n_rounds": 20, "standardize": False, "dtype": "float32"}
+OURS = {
+    "solver": "sparse",
+    "n_inducing": 200,
+    "n_rounds": 20,
+    "tol": 1e-4,
+    "at_least_one": True,  # without, every bag ends at chance
+    "bias": 5.0,
+    "dtype": "float32",
+}
+_LOGISTIC = {"max_iter": 100, "tol": 1e-6, "lengthscale": None}
 _REST = "one against the rest"
 _SETS = sets_with((1, 2, 3))
 _ONE_FALSE = tuple(data.name for data in sets_with((1,)))
@@ -72,9 +81,11 @@ TABLE = Table(
     title="Candidate sets: which class?",
     source="Tang, Zhang & Zhang, Multi-instance partial-label learning, tables 2 and 4.",
     protocol="Class of a bag that is known only as one of r + 1 candidates; half of the bags learn. Matérn kernels, "
-    "ν = 0.5 for words and 2.5 for the others, as published, with 200 inducing inputs and 20 rounds. Pixels and words "
-    "keep their common unit, other features are standardised. The binary models see every bag once per candidate, "
-    "labelled with that one, one class against the rest, as published, and are asked at r = 1 only.",
+    "ν = 0.5 for words and 2.5 for the others, as published; 200 inducing inputs, 20 rounds, learned variance and "
+    "constants, at least one instance per bag, where the paper has the exact solver, 50 or 500 rounds and none of "
+    "these. Pixels and words keep their common unit, other features are standardised. The binary models see every bag "
+    "once per candidate, labelled with that one, one class against the rest, as published, and are asked at r = 1 "
+    "only.",
     rule=RULE,
     measure=class_answers,
     sets=_SETS,
@@ -83,8 +94,17 @@ TABLE = Table(
         *miplgp("MIPLGP-uniform", _SETS, disambiguation="uniform"),
         *miplgp("MIPLGP-naive", _SETS, quick=False, augment=False),
         *miplgp("MIPLGP-consistent", _SETS, 5, disambiguation="consistent"),
-        Model("VGPMIL", "VGPMIL", {"max_iter": 100, "standardize": False}, _REST, 3, sets=_ONE_FALSE),
-        Model("LMVGPMIL", "LMVGPMIL", {"max_iter": 100, "standardize": False}, _REST, 2, quick=False, sets=_ONE_FALSE),
+        Model("VGPMIL", "VGPMIL", _LOGISTIC, _REST, 3, sets=_ONE_FALSE, published=True),
+        Model(
+            "LMVGPMIL",
+            "LMVGPMIL",
+            {**_LOGISTIC, "start": "plain", "bias": 5.0},
+            _REST,
+            2,
+            quick=False,
+            sets=_ONE_FALSE,
+            published=True,
+        ),
         Model("BagGP", "BagGP", {"learn": False, "standardize": False}, _REST, 3, sets=_ONE_FALSE),
         Model("SVM", "BagStatisticsSVM", {}, "candidates", 2, sets=_ONE_FALSE),
     ),

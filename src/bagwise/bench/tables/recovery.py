@@ -32,8 +32,8 @@ TABLE = Table(
     measure=lengthscale_answers,
     sets=(DataSet("fresh-functions"), DataSet("one-function", key="one")),
     models=(
-        Model("GPMIL-softmax", "GPMIL", {**_SETTINGS, "approximation": "softmax"}),
-        Model("GPMIL-witness", "GPMIL", {**_SETTINGS, "approximation": "witness"}),
+        Model("GPMIL-softmax", "GPMIL", {**_SETTINGS, "approximation": "softmax"}, published=True),
+        Model("GPMIL-witness", "GPMIL", {**_SETTINGS, "approximation": "witness"}, published=True),
         Model("BagGP", "BagGP", _SETTINGS),
     ),
     metrics=("lengthscale",),

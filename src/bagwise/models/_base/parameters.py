@@ -27,8 +27,8 @@ kernel : str or gpytorch kernel
     gpytorch kernel. Change it where you know more: "linear" for very many features, "matern32" for rough functions.
 lengthscale : float or None
     Distance, in units of the standardised features, over which the latent function varies; for kernels given by name.
-    None takes √D for D features (without ``standardize`` the spread of the rows). Decrease it where the answers are too
-    smooth. Where the kernel is learned this is the value from which the search starts.
+    None takes √D for D features. Decrease it where the answers are too smooth. Where the kernel is learned this is the
+    value from which the search starts; None then takes the spread of the rows if they are not standardised.
 standardize : bool
     Shift and scale every feature to mean 0 and variance 1, as measured in ``fit`` and stored with the model. Use False
     if the features have a common unit and their sizes matter.

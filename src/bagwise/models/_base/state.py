@@ -70,6 +70,8 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
         unknown = set(settings) - set(accepted)
         if unknown:
             raise ModelFileError(f"the file names settings that {cls.__name__} does not have: {sorted(unknown)}.")
+        if "rule" not in description and "leftovers" in accepted:
+            settings["leftovers"] = "independent"  # what there was before rules, as in _rule_before_rules
         model = cls(**settings | {"device": str(device)})
         model._check_settings()
         model.features_ = _unpack_features(description["features"], tensors).to(device)
