@@ -21,7 +21,7 @@ from bagwise.gp.features import Features
 from bagwise.gp.moments import column_moments
 from bagwise.gp.posterior import Posterior
 from bagwise.inference.engines import Inferred, Limits, by_bag_sites, by_mean_field, by_messages, engine_for
-from bagwise.inference.kernel_learning.learn import STAGES, LearningSettings, learn_features
+from bagwise.inference.kernel_learning.learn import LearningSettings, learn_features
 from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.kernel_learning.size_effect import (
     LEAST_GAIN,
@@ -256,38 +256,47 @@ class BagGP(ChainAnswers, CountAnswers):
             return self.features_
         forget_chains(self)
         self.learning_trace_ = None
-        kind = self._kind(bags, counts)
-        features = self._first_features(bags, kind)
-        sized = self._wants_sizes(features, bags, counts.evidence)
-        learned = self._learned(features.with_sizes(bags.sizes) if sized else features, bags, counts)
-        if self.size_effect == "auto" and self._wants_sizes(learned, bags, counts.evidence) != sized:
-            plain = replace(learned, size_range=None)
-            learned = self._learned(plain if sized else learned.with_sizes(bags.sizes), bags, counts)
+        learned = self._learned_features(bags, counts)
         self._say_unsettled()
         return learned
 
-    def _kind(self, bags: Bags, counts: CountInput) -> Any:
-        """The kernel, by name where ``kernel="auto"``: judged by the log evidence where there are many features."""
-        if not isinstance(self.kernel, str) or self.kernel != "auto":
-            return self.kernel
-        wide = scipy.sparse.issparse(bags.X) or bags.n_features >= WIDE
-        if not wide or self.ard or self.feature_map is not None or not self.learn:
-            return "linear" if scipy.sparse.issparse(bags.X) and self.feature_map is None else "rbf"
-        reached = {kind: self._reached(bags, counts, kind) for kind in ("rbf", "linear")}
-        if abs(reached["rbf"] - reached["linear"]) < CLOSE:
-            reached["rbf+linear"] = self._reached(bags, counts, "rbf+linear") - LEAST_GAIN
-        return max(reached, key=lambda kind: reached[kind])
+    def _learned_features(self, bags: Bags, counts: CountInput) -> Features:
+        """The kind of kernel, its parameters and whether there is a column of sizes, in that order."""
+        kinds = self._kinds(bags)
+        sized = self._wants_sizes(self._first_features(bags, kinds[0]), bags, counts.evidence)
+        kind, begin = (kinds[0], None) if len(kinds) == 1 else self._best_kind(kinds, bags, counts, sized)
+        first = self._first_features(bags, kind)
+        learned = self._learned(_sized(first, bags, sized), bags, counts, begin)
+        if self.size_effect == "auto" and self._wants_sizes(learned, bags, counts.evidence) != sized:
+            learned = self._learned(_sized(first, bags, not sized), bags, counts, learned)
+        return learned
 
-    def _reached(self, bags: Bags, counts: CountInput, kind: str) -> float:
-        """The log evidence (with log prior) that a kind of kernel reaches on the first rows to learn from."""
-        features = self._first_features(bags, kind)
-        if self.size_effect is not False and may_have_sizes(bags, counts.evidence):
-            features = features.with_sizes(bags.sizes)
-        self._learned(features, bags, counts, rows=STAGES[0])
+    def _kinds(self, bags: Bags) -> tuple[Any, ...]:
+        """The kernels in question: where there are many features ``kernel="auto"`` leaves it to the log evidence."""
+        if not isinstance(self.kernel, str) or self.kernel != "auto":
+            return (self.kernel,)
+        sparse = scipy.sparse.issparse(bags.X)
+        if not (sparse or bags.n_features >= WIDE) or self.ard or self.feature_map is not None or not self.learn:
+            return ("linear",) if sparse and self.feature_map is None else ("rbf",)
+        return "rbf", "linear"
+
+    def _best_kind(self, kinds: tuple[Any, ...], bags: Bags, counts: CountInput, sized: bool) -> tuple[str, Features]:
+        """The kind of the highest log evidence on the first rows to learn from, and what was learned there."""
+        tried = {kind: self._reached(bags, counts, kind, sized) for kind in kinds}
+        values = [value for value, _ in tried.values()]
+        if max(values) - min(values) < CLOSE:
+            value, learned = self._reached(bags, counts, "rbf+linear", sized)
+            tried["rbf+linear"] = value - LEAST_GAIN, learned
+        best = max(tried, key=lambda kind: tried[kind][0])
+        return best, tried[best][1]
+
+    def _reached(self, bags: Bags, counts: CountInput, kind: str, sized: bool) -> tuple[float, Features]:
+        """The log evidence (with log prior) that a kind of kernel reaches, and the features with that kernel."""
+        learned = self._learned(_sized(self._first_features(bags, kind), bags, sized), bags, counts, first_rows=True)
         trace = self.learning_trace_
         if trace is not None and trace.interrupted:
             raise KeyboardInterrupt("fit was interrupted while choosing the kernel; there is no model yet.")
-        return float(trace.values.max()) if trace is not None and len(trace) else -math.inf
+        return float(trace.values.max()) if trace is not None and len(trace) else -math.inf, learned
 
     def _first_features(self, bags: Bags, kind: Any) -> Features:
         """Features before anything is learned; sparse rows are projected where the kernel is ours to choose."""
@@ -315,7 +324,15 @@ class BagGP(ChainAnswers, CountAnswers):
         lengthscale = self.lengthscale if base is kind else None
         return kernels.MappedKernel(kernels.make_kernel(base, width, lengthscale, torch.float64), module)
 
-    def _learned(self, features: Features, bags: Bags, counts: CountInput, rows: int | None = None) -> Features:
+    def _learned(
+        self,
+        features: Features,
+        bags: Bags,
+        counts: CountInput,
+        begin: Features | None = None,
+        *,
+        first_rows: bool = False,
+    ) -> Features:
         if not self.learn or not counts.evidence.observed().any():
             return features
         settings = LearningSettings(
@@ -324,9 +341,11 @@ class BagGP(ChainAnswers, CountAnswers):
             np.random.RandomState(self.seed_),
             by_bags=may_be_judged_by_bags(counts.evidence),
             pinned=counts.tight,
-            rows=self.learn_rows if rows is None else rows,
+            rows=self.learn_rows,
+            one_stage=counts.tight or first_rows,
         )
-        learned = learn_features(features, bags, counts.evidence, settings, Watch("learning the kernel", self.verbose))
+        watch = Watch("learning the kernel", self.verbose)
+        learned = learn_features(features, bags, counts.evidence, settings, watch, begin)
         self.learning_trace_ = learned.trace
         return learned.features
 
@@ -363,6 +382,10 @@ class BagGP(ChainAnswers, CountAnswers):
         settings = ChainSettings.of(self)
         gibbs = gibbs_sampler(features, bags, evidence, settings, self.seed_)
         return _Sampled(*sample(self, settings, gibbs, features, bags, evidence, ()), None)
+
+
+def _sized(features: Features, bags: Bags, sized: bool) -> Features:
+    return features.with_sizes(bags.sizes) if sized else features
 
 
 def _some_rows(bags: Bags, standardize: bool) -> torch.Tensor:

@@ -65,6 +65,7 @@ class LearningSettings(NamedTuple):
     by_bags: bool = False  # one site per bag, rather than messages to single instances
     pinned: bool = False  # whether counts are pinned down
     rows: int | None = None  # how many rows to learn from at most; None for all
+    one_stage: bool = False  # learn from the first rows alone
 
 
 class Learned(NamedTuple):
@@ -75,16 +76,24 @@ class Learned(NamedTuple):
 
 
 def learn_features(
-    features: Features, bags: Bags, evidence: CountEvidence, settings: LearningSettings, watch: Watch
+    features: Features,
+    bags: Bags,
+    evidence: CountEvidence,
+    settings: LearningSettings,
+    watch: Watch,
+    begin: Features | None = None,
 ) -> Learned:
     """Find kernel parameters (and inducing inputs) of high evidence: from few rows first, then from more.
 
-    A search among more rows begins where the last one ended, and only where these rows ask for another kernel.
+    A search among more rows begins where the last one ended, and only where these rows ask for another kernel. The
+    first one begins at the kernel of ``begin``, where there is one of the same kind; priors are those of ``features``.
     """
     kernel, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
     blocks: list[Block] = [KernelParameters(kernel, inducing.shape[1], features.takes_rows_as_they_come)]
     if settings.learn_inducing:
         blocks.append(TensorBlock(inducing))
+    if begin is not None:
+        blocks[0].set(KernelParameters(copy.deepcopy(begin.kernel), inducing.shape[1]).get())
     free = sum(len(block.get()) for block in blocks)
     if free == 0:
         return Learned(features, None)
@@ -130,7 +139,7 @@ def _joined(traces: list[Trace]) -> Trace:
 def _stages(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> Iterator[tuple[Bags, CountEvidence]]:
     """Nested sets of bags that say something, from few rows to all of them (or to as many as are allowed).
 
-    Pinned counts are learned from the first of them alone: their judge sees all rows at once.
+    Pinned counts are learned from the first of them alone (``one_stage``): their judge sees all rows at once.
     """
     speaking = np.flatnonzero(np.asarray(evidence.observed().any(axis=1)))
     total = int(bags.sizes[speaking].sum())
@@ -138,7 +147,7 @@ def _stages(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> 
     order = settings.random.permutation(speaking)
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
     limits = (*(rows for rows in STAGES if rows < most), most)
-    for limit in limits[:1] if settings.pinned else limits:
+    for limit in limits[:1] if settings.one_stage else limits:
         if limit == total:
             yield bags[speaking], evidence.of_bags(speaking)
             return
