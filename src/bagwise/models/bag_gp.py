@@ -38,7 +38,7 @@ from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
 
 WIDE = 100  # features from which on kernel="auto" asks for the log evidence of a linear kernel too
-CLOSE = 3.0  # nats between the two within which their sum is tried
+CLOSE = 3.0  # nats between the two within which their sum is tried; it has more to learn and must gain as many
 DIRECTIONS = 100  # principal directions that sparse rows are projected on
 INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs")
 
@@ -286,7 +286,7 @@ class BagGP(ChainAnswers, CountAnswers):
         values = [value for value, _ in tried.values()]
         if max(values) - min(values) < CLOSE:
             value, learned = self._reached(bags, counts, "rbf+linear", sized)
-            tried["rbf+linear"] = value - LEAST_GAIN, learned
+            tried["rbf+linear"] = value - CLOSE, learned
         best = max(tried, key=lambda kind: tried[kind][0])
         return best, tried[best][1]
 
