@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bagwise.exceptions import NumericalError
-from bagwise.numerics.linalg import cholesky, logdet, owned, squared_lengths, unwhiten, weighted_gram, whiten
+from bagwise.numerics.linalg import cholesky, gmres, logdet, owned, squared_lengths, unwhiten, weighted_gram, whiten
 
 
 @pytest.fixture
@@ -83,3 +83,22 @@ def test_products_in_stretches_equal_plain_products(rows, columns):
     torch.testing.assert_close(weighted_gram(A, w), A.T @ (w[:, None] * A), rtol=1e-12, atol=1e-10)
     torch.testing.assert_close(weighted_gram(A, w), weighted_gram(A, w).T, rtol=1e-12, atol=1e-10)
     torch.testing.assert_close(squared_lengths(A, lower), (A @ lower.T).square().sum(1), rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-12])
+def test_gmres_solves_to_its_tolerance_in_few_products(tolerance):
+    rng = np.random.default_rng(0)
+    A = torch.tensor(np.eye(30) + 0.1 * rng.normal(size=(30, 30)))  # not symmetric
+    b, products = torch.tensor(rng.normal(size=30)), []
+
+    def product(v):
+        products.append(v)
+        return A @ v
+
+    found = gmres(product, b, tolerance, 30)
+    assert float(torch.linalg.vector_norm(A @ found - b)) <= 1.01 * tolerance * float(torch.linalg.vector_norm(b))
+    assert len(products) < 30 or tolerance < 1e-6
+
+
+def test_gmres_of_nothing_is_nothing():
+    assert gmres(lambda v: v, torch.zeros(3), 1e-3, 5).tolist() == [0.0, 0.0, 0.0]

@@ -1,0 +1,341 @@
+"""Bugs in finding a posterior: bounds, messages, modes, chains, candidates, the search for a kernel."""
+
+from tests.mutants.mutant import mutants_of
+
+GIBBS = "inference/chains/test_gibbs.py"
+SOLVERS = "equivalence/test_candidate_solvers.py"
+
+MUTANTS = [
+    *mutants_of(
+        "inference/mean_field.py",
+        "inference/test_mean_field.py",
+        ("the bound forgets the leftover variance", '-0.5 * sums["kappa"] - 0.5 * logdet', "-0.5 * logdet"),
+        ("the bound forgets the prior of the mean", " - 0.5 * mean.square().sum(0)", ""),
+        (
+            "silent bags are in the Gram matrix",
+            "rows = design.phi if everyone else design.phi[seen]",
+            "rows = design.phi",
+        ),
+    ),
+    *mutants_of(
+        "inference/lbfgs.py",
+        "inference/test_lbfgs.py",
+        (
+            "the gradient turns the wrong way",
+            "x - self.x, self.gradient - gradient",
+            "x - self.x, gradient - self.gradient",
+        ),
+        ("one column's step is halved for all", "torch.where(enough, length, 0.5 * length)", "0.5 * length"),
+    ),
+    *mutants_of(
+        "inference/loop.py",
+        "inference/test_loop.py",
+        ("one iteration too many", "len(reports) < max_iter", "len(reports) <= max_iter"),
+        (
+            "an interrupted loop says that it converged",
+            "reports[-1].residual <= tol, interrupted)",
+            "True, interrupted)",
+        ),
+    ),
+    *mutants_of(
+        "inference/chunks.py",
+        "inference/test_mean_field.py bag_models/test_counts.py",
+        ("sums of later chunks replace those before", "total[name] + value if name in total", "value if name in total"),
+    ),
+    *mutants_of(
+        "inference/belief.py",
+        "inference/test_logistic_bound.py",
+        ("the belief forgets its prior", "cholesky(eye + part, what=", "cholesky(1e-6 * eye + part, what="),
+    ),
+    *mutants_of(
+        "inference/logistic_bound.py",
+        "inference/test_logistic_bound.py",
+        (
+            "the leftover variance is not part of the square",
+            "shared.belief.spread(phi).double() + kappa",
+            "shared.belief.spread(phi).double()",
+        ),
+        ("the margin enters the odds by half", "4.0 * C * C * margin * V", "2.0 * C * C * margin * V"),
+        ("the bound forgets what is left over", "(constant - 0.5 * weight * kappa)", "constant"),
+        (
+            "the weight of the bound is half of what it is",
+            "Quadratic(2.0 * tangent.curvature,",
+            "Quadratic(tangent.curvature,",
+        ),
+    ),
+    *mutants_of(
+        "inference/expectation_propagation.py",
+        "inference/test_bag_propagation.py",
+        ("the cavity keeps its own message", "(centre - nu / d * weight) / safe", "centre / safe"),
+        (
+            "the evidence misses a term of single instances",
+            "own = -0.5 * torch.log(d) + kappa[:, None] * nu.square() / (2.0 * d)",
+            "own = -0.5 * torch.log(d)",
+        ),
+        ("the second derivative misses a term", "-(z * g + g.square()) / s.square()", "-g.square() / s.square()"),
+        (
+            "the evidence misses half the determinant",
+            "bulk = -0.5 * logdet(self._factors)",
+            "bulk = -logdet(self._factors)",
+        ),
+    ),
+    *mutants_of(
+        "inference/bag_propagation.py",
+        "inference/test_bag_propagation.py",
+        ("the linearised bag forgets where it was looked at", "scale * (expected - rows @ centre)", "scale * expected"),
+        ("what is not linear is not counted as noise", "torch.rsqrt(1.0 + noise)", "torch.rsqrt(1.0 + 0.0 * noise)"),
+        (
+            "the derivative of the score has the wrong sign",
+            "return -gradient * torch.exp(S - log_pdf(g))",
+            "return gradient * torch.exp(S - log_pdf(g))",
+        ),
+        (
+            "unlabelled bags keep their rows",
+            "rows = design.segments.spread(chosen)",
+            "rows = design.segments.spread(chosen.flip(0))",
+        ),
+    ),
+    *mutants_of(
+        "inference/engines.py",
+        "inference/test_engines.py",
+        (
+            "the size of bags is averaged over bags",
+            "np.square(sizes, dtype=np.float64).sum() / sizes.sum()",
+            "sizes.mean()",
+        ),
+        (
+            "counts that are pinned down go to messages",
+            'if tight:\n        return "vi"',
+            'if tight:\n        return "ep"',
+        ),
+        (
+            "unlabelled bags decide about the inference",
+            "size_of_own_bag(bags.sizes[labelled])",
+            "size_of_own_bag(bags.sizes)",
+        ),
+        ("an impossible evidence is believed", "if not plausible:", "if plausible is None:"),
+    ),
+    *mutants_of(
+        "inference/laplace/mode.py",
+        "inference/laplace/test_mode.py equivalence/test_laplace_classifier.py",
+        ("the evidence misses half of the determinant", "0.5 * _projected_logdet(", "1.0 * _projected_logdet("),
+        ("the highest mode is taken", "return min(found, key=", "return max(found, key="),
+        ("the mode does not move with the features", "v = mode - solve_factor(", "v = mode - 0.0 * solve_factor("),
+    ),
+    *mutants_of(
+        "inference/laplace/pooled_rows.py",
+        "inference/laplace/test_annealing.py",
+        (
+            "the constant is not squared in sparse rows",
+            "device=alpha.device) + self._bias**2 * alpha.sum()",
+            "device=alpha.device) + self._bias * alpha.sum()",
+        ),
+        (
+            "sparse rows are centred on one side",
+            "gram: NDArray[np.float64] = inner - along[:, None] - along[None, :]",
+            "gram: NDArray[np.float64] = inner - along[:, None] - along[:, None]",
+        ),
+    ),
+    *mutants_of(
+        "inference/laplace/annealing.py",
+        "inference/laplace/test_annealing.py",
+        (
+            "temperatures grow hundredfold",
+            "FIRST_SHARPNESS, GROWTH = 0.1, 10.0",
+            "FIRST_SHARPNESS, GROWTH = 0.1, 100.0",
+        ),
+        (
+            "the last temperature is left out",
+            "to_come = self._schedule.n_stages - 1 - self._stage",
+            "to_come = self._schedule.n_stages - 2 - self._stage",
+        ),
+    ),
+    *mutants_of(
+        "inference/laplace/fit.py",
+        "inference/laplace/test_mode.py models/test_gpmil.py",
+        ("the posterior mean has the wrong sign", "return -(T.T @ loss.slope(a))", "return (T.T @ loss.slope(a))"),
+    ),
+    *mutants_of(
+        "inference/chains/gibbs.py",
+        GIBBS,
+        ("every sweep has the same random numbers", "counter=[0, 0, 0, sweep]", "counter=[0, 0, 0, 0]"),
+        (
+            "the scale step takes one degree of freedom per instance too many",
+            "self._half_rows = 0.5 * rows[",
+            "self._half_rows = 1.0 * rows[",
+        ),
+        ("the first positive is free to be negative", "log_mass[first] = log_ndtr(z[first])", "log_mass[first] = 0.0"),
+        (
+            "silent instances pull",
+            "        m.masked_fill_(plan.silent, 0.0)\n    return m, log_z",
+            "        pass\n    return m, log_z",
+        ),
+        (
+            "a chunk takes the random numbers of the first rows",
+            "slice(chunk.first, chunk.first + len(chunk.design.phi))",
+            "slice(0, len(chunk.design.phi))",
+        ),
+        (
+            "known negatives may be drawn positive",
+            "log_p.masked_fill(part.known == 0, -torch.inf), log_q",
+            "log_p, log_q",
+        ),
+    ),
+    *mutants_of(
+        "inference/chains/birth_death.py",
+        "inference/chains/test_birth_death.py",
+        (
+            "proposals do not know how many kernels there are",
+            "birth[:-1] / (size - k[:-1]), death[1:] / k[1:]",
+            "birth[:-1] / size, death[1:] / size",
+        ),
+        ("a birth costs nothing in scale", "entrance.surprise**2 / d) - self._half_log", "entrance.surprise**2 / d)"),
+        (
+            "a death is priced one kernel too high",
+            "-self.dictionary.birth[self.count - 1]",
+            "-self.dictionary.birth[self.count]",
+        ),
+    ),
+    *mutants_of(
+        "inference/chains/kernel_machine.py",
+        "inference/chains/test_kernel_machine.py",
+        (
+            "the misprint of the paper: one weight too many",
+            "return 0.5 * (self._prior.mu + count)",
+            "return 0.5 * (self._prior.mu + count + 1)",
+        ),
+        (
+            "the jitter is dropped",
+            "gram + jitter * (size if size > 0 else 1.0)",
+            "gram + 0.0 * (size if size > 0 else 1.0)",
+        ),
+    ),
+    *mutants_of(
+        "inference/chains/mixing.py",
+        "inference/chains/test_diagnostics.py",
+        (
+            "chains are not split",
+            "np.concatenate([chains[..., :half], chains[..., -half:]], axis=-2)",
+            "chains[..., : 2 * half]",
+        ),
+        ("the tails are not looked at", "_normal_scores(abs(halves - middle))", "_normal_scores(halves - middle)"),
+        ("ranks are shifted", "(ranks - 0.375)", "(ranks - 0.5)"),
+    ),
+    *mutants_of(
+        "inference/chains/diagnostics.py",
+        "inference/chains/test_diagnostics.py",
+        ("few draws are enough", 'and (self.table["ess_bulk"] >= SMALLEST_ESS).all())', "and True)"),
+        ("the best quantity is named", "np.argmax(np.where(np.isnan(badness)", "np.argmin(np.where(np.isnan(badness)"),
+    ),
+    *mutants_of(
+        "inference/chains/run.py",
+        "models/_base/test_sampling.py",
+        (
+            "chains are mixed up with label columns",
+            "stacked.reshape(*stacked.shape[:2], -1, n_chains).permute(2, 3, 0, 1)",
+            "stacked.reshape(*stacked.shape[:2], n_chains, -1).permute(3, 2, 0, 1)",
+        ),
+        ("a draw of the burn-in is kept", "if used > 0:", "if used >= 0:"),
+        (
+            "the evidence is no part of the identity",
+            "hashlib.sha256(evidence + repr(settings).encode())",
+            "hashlib.sha256(repr(settings).encode())",
+        ),
+    ),
+    *mutants_of(
+        "inference/chains/random_walk.py",
+        "inference/chains/test_kernel_machine.py",
+        ("known negatives may walk above zero", " | ((known == 0) & (z > 0))", ""),
+        ("the walk ignores where f is", "-0.5 * (z - f).square()", "-0.5 * z.square()"),
+    ),
+    *mutants_of(
+        "inference/chains/prediction_error.py",
+        "models/_base/test_sampling.py",
+        (
+            "errors of bags are those of negatives under the root",
+            "positive = -torch.expm1(rule.log_negative(latent, column))",
+            "positive = rule.log_negative(latent, column)",
+        ),
+    ),
+    *mutants_of(
+        "inference/candidates/conjugate_gradients.py",
+        SOLVERS,
+        ("the noise is left out of the product", ".reshape(v.shape).addcmul_(noise, v)", ".reshape(v.shape).add_(v)"),
+        ("directions are not conjugate", "p.mul_(_ratio(rz, before)).add_(z)", "p.copy_(z)"),
+    ),
+    *mutants_of(
+        "inference/candidates/exact.py",
+        SOLVERS,
+        (
+            "the latent mean has the wrong sign of the noise",
+            "latent = targets.value - targets.noise * solution.x[:, :, 0]",
+            "latent = targets.value + targets.noise * solution.x[:, :, 0]",
+        ),
+        (
+            "the data term of the gradient has the wrong sign",
+            "u.flatten(1) / u.shape[2], -w]",
+            "u.flatten(1) / u.shape[2], w]",
+        ),
+        ("the constant is left out of predictions", "x[some]).detach() + features.bias**2", "x[some]).detach()"),
+    ),
+    *mutants_of(
+        "inference/candidates/kernel_matrix.py",
+        SOLVERS,
+        ("the constant is not squared", ".mul_(self.bias**2)", ".mul_(self.bias)"),
+    ),
+    *mutants_of(
+        "inference/candidates/sparse.py",
+        SOLVERS,
+        (
+            "the variational bound misses its trace",
+            "constant = constant + (chunk.design.kappa[:, None] * weights.every).sum(0)",
+            "constant = constant + 0.0",
+        ),
+        (
+            "all classes have the precision of excluded ones",
+            "(self.every[rows, c] - self.common[rows])",
+            "0.0 * (self.every[rows, c] - self.common[rows])",
+        ),
+        ("the evidence forgets the fit", '- (sums["pull"] * mean).sum(0)', ""),
+    ),
+    *mutants_of(
+        "inference/kernel_learning/ascent.py",
+        "inference/candidates/test_exact.py equivalence/test_candidate_solvers.py",
+        ("steps grow instead of dying out", "(1.0 + math.cos(math.pi", "(1.0 - math.cos(math.pi"),
+    ),
+    *mutants_of(
+        "inference/kernel_learning/search.py",
+        "inference/kernel_learning/test_search_in_numbers.py",
+        (
+            "the gradient of the prior has the wrong sign",
+            "gradient - away / self._spread",
+            "gradient + away / self._spread",
+        ),
+        ("the last point is kept instead of the best", "if value > self._best:", "if value > -math.inf:"),
+        (
+            "a search that fails everywhere has settled",
+            "converged and math.isfinite(self._best), interrupted)",
+            "converged, interrupted)",
+        ),
+        (
+            "restarts begin where the first did",
+            "point = start if restart == 0 else",
+            "point = start if restart >= 0 else",
+        ),
+    ),
+    *mutants_of(
+        "inference/kernel_learning/by_moments.py",
+        "inference/kernel_learning/test_moment_evidence.py",
+        ("the evidence misses the determinant", " - 0.5 * logdet(self._metric(rows, moving).lower)", ""),
+        (
+            "the variance of a potential is left out",
+            "spread + self._variance + _LEAST_VARIANCE",
+            "spread + _LEAST_VARIANCE",
+        ),
+        (
+            "the mode does not move with the kernel",
+            "moving = mode.detach() + change",
+            "moving = mode.detach() + 0.0 * change",
+        ),
+    ),
+]
