@@ -48,6 +48,10 @@ def test_calibration_by_hand():
     assert metrics.calibration_error(y, p) == pytest.approx((2 * 0.45 + 0.15 + 0.05) / 4)
 
 
+def test_one_half_is_judged_negative_as_predict_judges_it():
+    assert metrics.bag_report([0, 0, 1], [0.5, 0.4, 0.5])["accuracy"] == pytest.approx(2 / 3)
+
+
 def test_the_extremes_fall_into_the_outer_bins():
     curve = metrics.reliability_curve([0, 1], [0.0, 1.0], n_bins=4)
     np.testing.assert_array_equal(curve.mean_predicted, [0, 1])
