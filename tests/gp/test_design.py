@@ -10,6 +10,7 @@ from gpytorch import kernels as k
 from tests.problems import features_of, random_bags
 
 from bagwise.gp import kernels
+from bagwise.gp.feature_maps import MLP
 from bagwise.gp.features import traced_design
 
 
@@ -76,3 +77,9 @@ def test_short_lengthscales_are_relevant():
     kernel = k.RBFKernel(ard_num_dims=2).double()
     kernel.lengthscale = torch.tensor([[0.5, 2.0]])
     np.testing.assert_allclose(kernels.relevance(kernel, 2), [16 / 17, 1 / 17])
+
+
+def test_networks_of_different_seeds_differ():
+    weights = [MLP(2, (3,), 1, seed=seed).layers[0].weight for seed in (0, 0, 1)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])

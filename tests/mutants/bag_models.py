@@ -15,7 +15,7 @@ MUTANTS = [
             "rows - evidence.offsets[part.start]",
             "rows - evidence.offsets[0]",
         ),
-        ("a missing label pulls", "g.masked_fill(segments.spread(missing), 0.0)", "g"),
+        ("a missing label counts as a negative one", "log_z.masked_fill(missing, 0.0), g", "log_z, g"),
     ),
     *mutants_of(
         "bag_models/noisy_or.py",

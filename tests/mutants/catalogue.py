@@ -1,6 +1,6 @@
 """All mutants, package by package."""
 
-from tests.mutants import bag_models, evidence, gp, inference, numerics
+from tests.mutants import bag_models, data, evidence, gp, inference, models, numerics, output
 
 MUTANTS = [
     *numerics.MUTANTS,
@@ -8,4 +8,7 @@ MUTANTS = [
     *gp.MUTANTS,
     *bag_models.MUTANTS,
     *inference.MUTANTS,
+    *models.MUTANTS,
+    *data.MUTANTS,
+    *output.MUTANTS,
 ]

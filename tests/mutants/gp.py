@@ -118,7 +118,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "gp/feature_maps.py",
-        "gp/test_feature_maps.py::test_the_same_seed_makes_the_same_network_and_leaves_torchs_own_numbers_alone",
+        "gp/test_design.py",
         ("every network has the same seed", "torch.manual_seed(seed)", "torch.manual_seed(0)"),
     ),
 ]

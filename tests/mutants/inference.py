@@ -325,7 +325,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "inference/kernel_learning/by_moments.py",
-        "inference/kernel_learning/test_moment_evidence.py",
+        "inference/kernel_learning/test_by_moments.py::test_gradient_in_the_features_equals_finite_differences_with_the_mode_found_again inference/kernel_learning/test_by_moments.py::test_evidence_is_close_to_quadrature_on_a_large_bag_with_a_two_dimensional_latent",
         ("the evidence misses the determinant", " - 0.5 * logdet(self._metric(rows, moving).lower)", ""),
         (
             "the variance of a potential is left out",
