@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 from tests.problems import features_of, random_bags, segments_of
 
 from bagwise import Bags
-from bagwise.bag_models.rules import AtLeastOne, SoftMax, StrongestInstance, Witness
+from bagwise.bag_models.rules import AtLeastOne, SoftMax, StrongestInstance, Witness, controlled
 from bagwise.gp import kernels
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.numerics.links import LOGISTIC, PROBIT
@@ -80,6 +80,15 @@ def test_at_least_one_is_the_multivariate_normal_probability(shares):
     all_negative = multivariate_normal(mean, covariance + np.eye(5), abseps=1e-6, releps=1e-6)
     exact = 1.0 - all_negative.cdf(np.zeros(5), rng=np.random.default_rng(0))
     assert np.sqrt(np.mean(np.square(np.array(found) - exact))) < 1e-3
+
+
+def test_control_variates_take_back_what_the_draws_are_off():
+    """What is a straight line in the controls is found exactly, however far the draws are from what is expected."""
+    controls = np.random.default_rng(8).normal(loc=0.5, size=(2, 40))
+    series = torch.tensor(np.stack([2.0 + 3.0 * controls[0] - controls[1], *controls]))[None]
+    expected = torch.tensor([[0.0, 0.0]], dtype=torch.float64)
+    found = controlled(series.mean(2), series @ series.mT / 40, expected)
+    assert float(found) == pytest.approx(2.0, abs=1e-4)
 
 
 def test_at_least_one_never_contradicts_the_instances():

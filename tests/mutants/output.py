@@ -242,4 +242,18 @@ MUTANTS = [
             "of_a_class = part.instance_truth < table.shape[1]",
         ),
     ),
+    *mutants_of(
+        "bench/tables/text.py",
+        "bench/test_tables.py::test_published_figures_are_shares",
+        ("published percentages are taken for shares", "    scale=0.01,\n)", "    scale=1.0,\n)"),
+    ),
+    *mutants_of(
+        "bench/description.py",
+        "bench/test_tables.py::test_typed_figures",
+        (
+            "the spread of a published figure is not scaled",
+            "float(spread) * scale if spread",
+            "float(spread) if spread",
+        ),
+    ),
 ]

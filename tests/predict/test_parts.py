@@ -31,10 +31,10 @@ def per_bag(bags):
 
 
 ANSWERS = {
-    "bags": lambda fitted, bags: bag_probability(fitted, bags),
+    "bags": bag_probability,
     "instances": lambda fitted, bags: instance_probability(fitted.features, fitted.posterior, bags),
     "moments": lambda fitted, bags: np.concatenate(latent_moments(fitted.features, fitted.posterior, bags)),
-    "law": lambda fitted, bags: count_distribution(fitted, bags),
+    "law": count_distribution,
     "counts": lambda fitted, bags: count_probability(fitted, bags, *per_bag(bags)),
     "fractions": lambda fitted, bags: np.stack(fraction_summary(fitted, bags, 0.8)),
 }
