@@ -150,7 +150,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_files.py",
-        "test_files.py test_persistence.py::test_a_failed_save_leaves_the_old_file_and_nothing_else",
+        "test_files.py test_persistence.py ::test_a_failed_save_leaves_the_old_file_and_nothing_else",
         ("a replaced file loses its mode", "            os.chmod(stream.name, replaced)", "            pass"),
         (
             "a link is replaced by a file",
@@ -165,7 +165,11 @@ MUTANTS = [
     ),
     *mutants_of(
         "persistence.py",
-        "test_model_files.py::test_every_flipped_bit_of_a_model_file_is_found test_model_files.py::test_damage_in_the_numbers_is_named_as_damage test_model_files.py::test_file_without_its_checksum_is_refused_and_one_written_by_another_tool_is_not",
+        (
+            "test_model_files.py ::test_every_flipped_bit_of_a_model_file_is_found "
+            "::test_damage_in_the_numbers_is_named_as_damage "
+            "::test_file_without_its_checksum_is_refused_and_one_written_by_another_tool_is_not"
+        ),
         (
             "the checksum does not see the numbers",
             "digest.update(value.reshape(-1).view(torch.uint8).numpy().data)",

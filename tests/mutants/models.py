@@ -4,6 +4,11 @@ from tests.mutants.mutant import mutants_of
 
 PARTS = "predict/test_parts.py"
 ESTIMATOR = "models/_base/test_estimator.py"
+SAMPLING = (
+    "models/_base/test_sampling.py ::test_diagnostics_hold_the_promised_quantities ::test_to_arviz_holds_the_chains "
+    "::test_a_chain_that_has_not_converged_says_so_where_fit_was_called "
+    "::test_interruption_keeps_the_draws_and_warm_start_goes_on"
+)
 
 MUTANTS = [
     *mutants_of(
@@ -118,7 +123,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/chains.py",
-        "models/_base/test_sampling.py",
+        SAMPLING,
         (
             "an interrupted run counts as converged",
             "converged=chains.converged and not trace.interrupted",
@@ -132,7 +137,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/chain_answers.py",
-        "models/_base/test_sampling.py",
+        SAMPLING,
         (
             "label columns of ArviZ are chains",
             "v = np.moveaxis(weights, 0, -1) if several",
@@ -170,12 +175,15 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/mil_gp_probit.py",
-        "models/_base/test_sampling.py equivalence/test_limits.py",
+        "equivalence/test_limits.py inference/chains/test_gibbs.py ::test_the_published_noise_samples_the_model_without_kappa",
         ("the noise is always the published one", 'integrated=self.noise == "exact"', "integrated=False"),
     ),
     *mutants_of(
         "models/gpmil.py",
-        "models/test_gpmil.py",
+        (
+            "models/test_gpmil.py ::test_witnesses_are_positive_instances_of_positive_bags "
+            "::test_hard_witnesses_and_temperatures_change_the_answer ::test_learns_bags_and_instances_from_bag_labels"
+        ),
         (
             "the witness is the smallest weight",
             "np.lexsort((-values[: bags.n_instances], bags.index))",
@@ -185,7 +193,11 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/vgpmil.py",
-        "models/test_vgpmil.py",
+        (
+            "models/test_vgpmil.py ::test_parallel_updates_that_cycle_are_reported "
+            "::test_parallel_updates_that_settle_are_not_complained_about "
+            "::test_a_certain_label_that_contradicts_a_known_instance_is_refused_and_a_doubtful_one_is_not"
+        ),
         ("falls of the bound are taken for rises", "(np.diff(trace.values) < -_FALL", "(np.diff(trace.values) > _FALL"),
         (
             "the noise is that of the odds of being right",
@@ -195,7 +207,11 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/miplgp.py",
-        "models/test_miplgp.py::test_classes_of_bags_and_instances_are_found models/test_miplgp.py::test_bag_classes_of_the_consistent_model_are_its_posterior models/test_miplgp.py::test_without_augmentation_no_instance_is_none_of_them evidence/test_candidates.py",
+        (
+            "models/test_miplgp.py ::test_classes_of_bags_and_instances_are_found "
+            "::test_bag_classes_of_the_consistent_model_are_its_posterior "
+            "::test_without_augmentation_no_instance_is_none_of_them evidence/test_candidates.py"
+        ),
         (
             "bags that say nothing count as misses",
             "np.average(hits[sets.observed], weights=weights[sets.observed])",
@@ -209,7 +225,10 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/group_kernel_machine.py",
-        "models/test_group_kernel_machine.py",
+        (
+            "models/test_group_kernel_machine.py ::test_what_is_active_can_be_read "
+            "::test_features_are_the_columns_of_the_kernel ::test_centres_are_all_instances_while_that_is_cheap"
+        ),
         (
             "centres are in units of the features",
             "features.inducing.double() * features.scale + features.shift",

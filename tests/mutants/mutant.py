@@ -1,5 +1,6 @@
 """One planted bug: where it goes, what it looks like, and the tests that should notice it."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,10 @@ class MutantError(Exception):
 
 
 class Mutant(NamedTuple):
-    """``old`` must occur once in ``file`` (below src/bagwise); ``tests`` are files below tests/, separated by blanks."""
+    """``old`` must occur once in ``file``, which lies below src/bagwise.
+
+    ``tests`` are files below tests/ with blanks between them; "file.py ::test_one ::test_two" are two tests of a file.
+    """
 
     file: str
     bug: str
@@ -28,7 +32,10 @@ class Mutant(NamedTuple):
     @property
     def test_paths(self) -> list[str]:
         """The tests to run, from the root of the tree."""
-        return [str(TESTS / test) for test in self.tests.split()]
+        paths: list[str] = []
+        for file, *names in (part.split() for part in re.findall(r"\S+\.py(?:\s+::\w+)*", self.tests)):
+            paths += [f"{TESTS / file}{name}" for name in names or [""]]
+        return paths
 
     def planted(self, root: Path) -> str:
         """The text of the file with the bug in it."""

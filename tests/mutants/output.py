@@ -3,7 +3,11 @@
 from tests.mutants.mutant import mutants_of
 
 SUGGEST = "test_suggestions.py"
-PAGE = "report/test_page.py::test_only_bags_that_are_judged_wrongly_are_called_so report/test_page.py::test_a_class_that_is_right_with_a_small_probability_is_no_mistake report/test_page.py::test_bags_are_chosen_once_and_for_a_reason"
+PAGE = (
+    "report/test_page.py ::test_only_bags_that_are_judged_wrongly_are_called_so "
+    "::test_a_class_that_is_right_with_a_small_probability_is_no_mistake "
+    "::test_bags_are_chosen_once_and_for_a_reason"
+)
 
 MUTANTS = [
     *mutants_of(
@@ -133,12 +137,16 @@ MUTANTS = [
     ),
     *mutants_of(
         "report/figures.py",
-        "report/test_page.py::test_a_wild_start_does_not_flatten_the_course",
+        "report/test_page.py ::test_a_wild_start_does_not_flatten_the_course",
         ("the start decides about the view", "values[len(values) // 4 :]", "values[: len(values) // 4]"),
     ),
     *mutants_of(
         "cli/options.py",
-        "cli/test_app.py::test_values_are_read_as_what_they_are cli/test_outputs.py::test_two_outputs_in_one_file_are_refused_before_anything_is_written cli/test_outputs.py::test_cli_refuses_to_overwrite_its_data",
+        (
+            "cli/test_app.py ::test_values_are_read_as_what_they_are cli/test_outputs.py "
+            "::test_two_outputs_in_one_file_are_refused_before_anything_is_written "
+            "::test_cli_refuses_to_overwrite_its_data"
+        ),
         ("whole numbers become decimals", "(float,) if isinstance(default, float) else (int, float)", "(float,)"),
         (
             "an input may be overwritten",
@@ -168,7 +176,11 @@ MUTANTS = [
     ),
     *mutants_of(
         "cli/app.py",
-        "cli/test_app.py::test_only_what_is_not_known_is_suggested cli/test_app.py::test_bags_without_a_label_are_suggested_first cli/test_app.py::test_suggestions_for_several_labels_and_archives",
+        (
+            "cli/test_app.py ::test_only_what_is_not_known_is_suggested "
+            "::test_bags_without_a_label_are_suggested_first "
+            "::test_suggestions_for_several_labels_and_archives"
+        ),
         (
             "only bags without any label are suggested",
             "reshape(len(known.bags), -1).any(axis=1)",
@@ -190,7 +202,10 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/cells.py",
-        "bench/test_run.py::test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits bench/test_run.py::test_only_restricts_models_and_sets bench/test_run.py::test_quick_cells_are_cells_of_the_full_table",
+        (
+            "bench/test_run.py ::test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits "
+            "::test_only_restricts_models_and_sets ::test_quick_cells_are_cells_of_the_full_table"
+        ),
         (
             "every model has folds of its own",
             "return seed_of(*self.split_key)",
@@ -244,12 +259,12 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/tables/text.py",
-        "bench/test_tables.py::test_published_figures_are_shares",
+        "bench/test_tables.py ::test_published_figures_are_shares",
         ("published percentages are taken for shares", "    scale=0.01,\n)", "    scale=1.0,\n)"),
     ),
     *mutants_of(
         "bench/description.py",
-        "bench/test_tables.py::test_typed_figures",
+        "bench/test_tables.py ::test_typed_figures",
         (
             "the spread of a published figure is not scaled",
             "float(spread) * scale if spread",
