@@ -25,7 +25,7 @@ def random():
 
 def some_draws(random):
     """Not around zero."""
-    return torch.tensor([*random.normal(size=(2, 30)), [1.0], [-0.5]])
+    return torch.tensor(random.normal(loc=[[1.0], [-0.5]], size=(2, 30)))
 
 
 def test_the_score_of_a_bag_is_the_quantile_of_its_probability_in_both_tails():

@@ -13,13 +13,16 @@ LOGISTIC = (
 )
 GIBBS = (
     "inference/chains/test_gibbs.py ::test_moments_agree_with_a_grid ::test_known_instances_and_uninformed_ones "
-    "::test_a_positive_bag_is_drawn_from_its_exact_law ::test_a_negative_bag_is_below_zero_and_a_silent_one_is_not_used "
+    "::test_a_positive_bag_is_drawn_from_its_exact_law "
+    "::test_a_negative_bag_is_below_zero_and_a_silent_one_is_not_used "
     "::test_chunking_does_not_matter ::test_the_seed_decides_and_a_sweep_can_be_repeated"
 )
 SAMPLING = (
-    "models/_base/test_sampling.py ::test_moments_and_probability_are_those_of_the_mixture ::test_warm_start_adds_samples "
+    "models/_base/test_sampling.py ::test_moments_and_probability_are_those_of_the_mixture "
+    "::test_warm_start_adds_samples "
     "::test_only_n_samples_over_the_limit_are_thinned ::test_diagnostics_hold_the_promised_quantities "
-    "::test_a_checkpoint_of_another_run_is_refused ::test_warm_start_refuses_other_data ::test_a_loaded_sampler_has_its_chains"
+    "::test_a_checkpoint_of_another_run_is_refused ::test_warm_start_refuses_other_data "
+    "::test_a_loaded_sampler_has_its_chains"
 )
 MACHINE = (
     "inference/chains/test_kernel_machine.py ::test_weights_are_drawn_from_their_conditional "

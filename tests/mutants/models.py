@@ -98,7 +98,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/state.py",
-        "test_persistence.py",
+        "test_persistence.py ::test_everything_fitted_comes_back",
         (
             "the smallest and the largest size are swapped",
             "model.sizes_seen_ = int(smallest), int(largest)",
@@ -175,7 +175,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/mil_gp_probit.py",
-        "equivalence/test_limits.py inference/chains/test_gibbs.py ::test_the_published_noise_samples_the_model_without_kappa",
+        ESTIMATOR,
         ("the noise is always the published one", 'integrated=self.noise == "exact"', "integrated=False"),
     ),
     *mutants_of(

@@ -5,6 +5,7 @@ import pytest
 from tests.problems import random_bags, random_labels
 
 from bagwise import BagDataWarning, BagGP, Bags, MILGPProbit
+from bagwise.exceptions import ConvergenceWarning
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,19 @@ def test_bags_far_larger_than_any_seen_are_doubted(problem, fitted):
 def test_the_random_state_decides_about_the_points_of_answers(problem):
     seeds = [probit(random_state=state).fit(*problem).seed_ for state in (0, 0, 1)]
     assert seeds[0] == seeds[1] != seeds[2]
+
+
+@pytest.mark.parametrize("noise", ["exact", "published"])
+def test_chains_of_exact_noise_count_what_the_features_leave_over(problem, noise):
+    chains = {"inference": "gibbs", "n_chains": 2, "n_burn_in": 1, "n_samples": 4}
+    with pytest.warns(ConvergenceWarning):
+        model = probit(n_inducing=3, noise=noise, **chains).fit(*problem)
+    phi, kappa = model.features_.transform(problem[0])
+    assert kappa.mean() > 0.1
+    weights = 1.0 / (1.0 + kappa) if noise == "exact" else np.ones_like(kappa)
+    precision = np.eye(phi.shape[1]) + phi.T @ (weights[:, None] * phi)
+    factor = model.posterior_.factors[0].numpy()
+    np.testing.assert_allclose(factor @ factor.T, precision, rtol=1e-9)
 
 
 # ---------------------------------------------------------------- counts
