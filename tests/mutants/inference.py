@@ -18,8 +18,7 @@ GIBBS = (
     "::test_chunking_does_not_matter ::test_the_seed_decides_and_a_sweep_can_be_repeated"
 )
 SAMPLING = (
-    "models/_base/test_sampling.py ::test_moments_and_probability_are_those_of_the_mixture "
-    "::test_warm_start_adds_samples "
+    "models/_base/test_sampling.py ::test_warm_start_adds_samples "
     "::test_only_n_samples_over_the_limit_are_thinned ::test_diagnostics_hold_the_promised_quantities "
     "::test_a_checkpoint_of_another_run_is_refused ::test_warm_start_refuses_other_data "
     "::test_a_loaded_sampler_has_its_chains"
@@ -280,7 +279,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "inference/chains/prediction_error.py",
-        SAMPLING,
+        "inference/chains/test_prediction_error.py",
         (
             "errors of bags are those of negatives under the root",
             "positive = -torch.expm1(rule.log_negative(latent, column))",
@@ -289,13 +288,13 @@ MUTANTS = [
     ),
     *mutants_of(
         "inference/candidates/conjugate_gradients.py",
-        SOLVERS,
+        "inference/candidates/test_conjugate_gradients.py",
         ("the noise is left out of the product", ".reshape(v.shape).addcmul_(noise, v)", ".reshape(v.shape).add_(v)"),
         ("directions are not conjugate", "p.mul_(_ratio(rz, before)).add_(z)", "p.copy_(z)"),
     ),
     *mutants_of(
         "inference/candidates/exact.py",
-        SOLVERS,
+        f"{SOLVERS} inference/candidates/test_exact.py ::test_with_an_orthogonal_set_of_probes_the_gradient_is_exact",
         (
             "the latent mean has the wrong sign of the noise",
             "latent = targets.value - targets.noise * solution.x[:, :, 0]",
