@@ -342,9 +342,9 @@ MUTANTS = [
         ),
         ("the last point is kept instead of the best", "if value > self._best:", "if value > -math.inf:"),
         (
-            "a search that fails everywhere has settled",
-            "converged and math.isfinite(self._best), interrupted)",
-            "converged, interrupted)",
+            "parameters without a prior start again at zero",
+            "return np.where(proper, drawn, start)",
+            "return drawn",
         ),
         (
             "restarts begin where the first did",

@@ -52,31 +52,44 @@ def test_the_best_point_balances_evidence_and_prior():
     assert trace.converged
 
 
-def test_the_best_point_seen_is_kept_however_the_search_ends():
-    """The gradient leads away from the start, where the evidence is highest."""
-    block, seen = Numbers([0.0]), []
+def two_hills(block, left, right):
+    """Bumps of some height and width at −10 and at 10."""
 
-    def liar():
-        block.slope = np.array([1.0])
+    def judge():
+        x, value, slope = block.values[0], 0.0, 0.0
+        for top, (height, width) in ((-10.0, left), (10.0, right)):
+            bump = height * math.exp(-0.5 * ((x - top) / width) ** 2)
+            value, slope = value + bump, slope - (x - top) / width**2 * bump
+        block.slope = np.array([slope])
+        return value
+
+    return judge
+
+
+def test_the_best_point_of_all_restarts_is_kept():
+    """The search begins on the higher hill; draws of the prior lead to the lower one."""
+    block = Numbers([10.0], centre=-10.0, spread=1.0)
+    search(block, two_hills(block, (50.0, 4.0), (1000.0, 1.0)), n_restarts=3)
+    assert block.values == pytest.approx([10.0], abs=0.1)
+
+
+def test_parameters_without_a_prior_start_again_where_they_were():
+    block, seen = Numbers([5.0]), []
+    climb = hill(block, 5.0)
+
+    def judge():
         seen.append(float(block.values[0]))
-        return -abs(block.values[0])
+        return climb()
 
-    search(block, liar)
-    assert len(seen) > 1
-    assert block.values == pytest.approx([0.0])
+    search(block, judge, n_restarts=3)
+    assert len(seen) >= 3
+    assert seen == pytest.approx([5.0] * len(seen))
 
 
 def test_restarts_begin_at_draws_of_the_prior():
-    """Two hills; the higher one can only be reached from a draw of a wide prior."""
-    block = Numbers([-3.0], spread=10.0)
-
-    def two_hills():
-        x = block.values[0]
-        low, high = math.exp(-0.5 * (x + 3.0) ** 2), 50.0 * math.exp(-0.5 * ((x - 10.0) / 4.0) ** 2)
-        block.slope = np.array([-(x + 3.0) * low - (x - 10.0) / 16.0 * high])
-        return low + high
-
-    search(block, two_hills, n_restarts=8)
+    """The higher hill can only be reached from a draw."""
+    block = Numbers([-10.0], spread=10.0)
+    search(block, two_hills(block, (1.0, 1.0), (50.0, 4.0)), n_restarts=8)
     assert block.values == pytest.approx([10.0], abs=0.5)
 
 
