@@ -273,7 +273,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "inference/chains/random_walk.py",
-        MACHINE,
+        "inference/chains/test_random_walk.py",
         ("known negatives may walk above zero", " | ((known == 0) & (z > 0))", ""),
         ("the walk ignores where f is", "-0.5 * (z - f).square()", "-0.5 * z.square()"),
     ),
