@@ -180,10 +180,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/gpmil.py",
-        (
-            "models/test_gpmil.py ::test_witnesses_are_positive_instances_of_positive_bags "
-            "::test_hard_witnesses_and_temperatures_change_the_answer ::test_learns_bags_and_instances_from_bag_labels"
-        ),
+        "models/test_witnesses.py",
         (
             "the witness is the smallest weight",
             "np.lexsort((-values[: bags.n_instances], bags.index))",
