@@ -131,7 +131,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/table_sizes.py",
-        "io/test_limits.py",
+        "io/test_limits.py ::test_compressed_table_beyond_the_limit_is_refused",
         ("cells are not counted, only letters", "len(data) + _CELL * (data.count", "len(data) + 0 * (data.count"),
     ),
     *mutants_of(
@@ -141,7 +141,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_archives.py",
-        "io/test_limits.py",
+        "io/test_limits.py ::test_array_beyond_the_limit_is_refused_by_name_and_size",
         (
             "each array has the whole limit for itself",
             "self._size + math.prod(shape) * _bytes_in_memory(kind)",
