@@ -150,7 +150,10 @@ MUTANTS = [
     ),
     *mutants_of(
         "_files.py",
-        "test_files.py test_persistence.py ::test_a_failed_save_leaves_the_old_file_and_nothing_else",
+        (
+            "test_files.py ::test_overwritten_file_keeps_its_mode ::test_link_stays_and_its_file_is_replaced "
+            "::test_file_of_a_writer_at_work_is_left_alone"
+        ),
         ("a replaced file loses its mode", "            os.chmod(stream.name, replaced)", "            pass"),
         (
             "a link is replaced by a file",

@@ -258,7 +258,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "inference/chains/run.py",
-        SAMPLING,
+        f"{SAMPLING} inference/chains/test_run.py",
         (
             "chains are mixed up with label columns",
             "stacked.reshape(*stacked.shape[:2], -1, n_chains).permute(2, 3, 0, 1)",
