@@ -88,14 +88,16 @@ def label_mistakes(probability: Floats, truth: Floats | None) -> Ints:
     if truth is None:
         return np.empty(0, dtype=np.int64)
     wrong = ~np.isnan(truth) & ((probability > 0.5) != (truth == 1))
-    worst: Ints = np.argsort(-np.abs(probability - truth), kind="stable")
-    return worst[wrong[worst]]
+    worst = np.argsort(-np.abs(probability - truth), kind="stable")
+    mistakes: Ints = worst[wrong[worst]]
+    return mistakes
 
 
 def class_mistakes(probability: Floats, hits: Floats) -> Ints:
     """Bags whose most probable class is wrong, the surest first; ``hits`` (1, 0, NaN) says whether it is right."""
-    surest: Ints = np.argsort(-probability, kind="stable")
-    return surest[hits[surest] == 0]
+    surest = np.argsort(-probability, kind="stable")
+    mistakes: Ints = surest[hits[surest] == 0]
+    return mistakes
 
 
 class _Images:
