@@ -12,7 +12,7 @@ QUICK  := pytest -m "not statistical" -n 2 --dist worksteal
 # Runs a command with an empty home folder, so that what this machine remembers cannot hide a failure.
 AWAY   := home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT INT TERM && HOME="$$home" XDG_CACHE_HOME="$$home/.cache"
 
-.PHONY: demo test test-versions test-oldest test-newest lint bench statistical fuzz clean
+.PHONY: demo test test-versions test-oldest test-newest lint bench statistical fuzz mutants clean
 
 demo: $(READY)
 	$(BIN)/bagwise demo --output demo
@@ -33,6 +33,9 @@ statistical: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz
+
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -144,7 +144,7 @@ def test_fraction_of_any_confidence_is_learned(confidence):
 def test_bags_far_larger_than_any_seen_are_warned_about(fitted, name):
     rng = np.random.default_rng(0)
     large = Bags(rng.normal(size=(1000, 2)), np.zeros(1000, dtype=int))
-    with pytest.warns(BagDataWarning, match=r"more than 4 times .* bag '0' has 1000\. .*do not trust"):
+    with pytest.warns(BagDataWarning, match=r"sizes far from those of the fit .*; bag '0' has 1000\. .*Do not trust"):
         fitted[name].predict_proba(large)
 
 

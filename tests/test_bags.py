@@ -303,6 +303,7 @@ def test_indexing_is_by_bag(bags, key, ids):
         parts = dict(zip(bags.ids, np.split(everything, cuts), strict=True))
         np.testing.assert_array_equal(found, np.concatenate([parts[name] for name in ids]))
     assert some.sizes.tolist() == [{"b": 3, "a": 2, "c": 1}[name] for name in ids]
+    assert some.offsets.tolist() == [0, *np.cumsum(some.sizes)]
     assert some.feature_names == ("u", "v")
 
 

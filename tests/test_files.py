@@ -44,12 +44,14 @@ def test_link_to_a_file_that_is_not_there_yet_is_followed(tmp_path):
     assert (tmp_path / "later").read_bytes() == b"new"
 
 
-def test_overwritten_file_keeps_its_mode(tmp_path):
+@pytest.mark.parametrize("mode", [0o640, 0o666], ids=oct)
+def test_overwritten_file_keeps_its_mode(tmp_path, mode):
+    """Also where new files of this user would get less."""
     path = tmp_path / "secret"
     path.write_bytes(b"old")
-    path.chmod(0o640)
+    path.chmod(mode)
     write_whole(path, put(b"new"))
-    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o640)
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", mode)
 
 
 def test_device_is_written_to_and_never_replaced():

@@ -48,6 +48,11 @@ def test_calibration_by_hand():
     assert metrics.calibration_error(y, p) == pytest.approx((2 * 0.45 + 0.15 + 0.05) / 4)
 
 
+def test_one_half_is_judged_negative_as_predict_judges_it():
+    assert metrics.bag_report([0, 0, 1], [0.5, 0.5, 0.9])["accuracy"] == 1.0
+    assert metrics.bag_report([1, 1, 0], [0.5, 0.9, 0.1])["accuracy"] == pytest.approx(2 / 3)
+
+
 def test_the_extremes_fall_into_the_outer_bins():
     curve = metrics.reliability_curve([0, 1], [0.0, 1.0], n_bins=4)
     np.testing.assert_array_equal(curve.mean_predicted, [0, 1])
@@ -174,6 +179,7 @@ def test_fractions_are_judged_by_distance_and_coverage():
 def test_coverage_forgives_half_an_instance_and_no_more():
     for fraction, inside in ((0.12, 1.0), (0.13, 0.0)):
         assert metrics.fraction_report([fraction], [0.0], [0.0], [0.0], [4])["coverage"] == inside
+        assert metrics.fraction_report([1.0 - fraction], [1.0], [1.0], [1.0], [4])["coverage"] == inside
 
 
 def test_counts_are_judged_by_the_ranges():

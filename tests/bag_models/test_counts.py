@@ -158,6 +158,16 @@ def test_a_label_through_its_table_equals_the_closed_form(value):
     np.testing.assert_allclose(by_table[1], closed[1], atol=1e-13)
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_noisy_label_through_its_table_equals_the_closed_form(value):
+    f = np.random.default_rng(6).normal(scale=2.0, size=11)
+    sizes = [4, 1, 6]
+    by_table = terms(evidence_of(label([value] * 3), sizes, noise=0.2), f)
+    closed = terms(CountEvidence(np.full((3, 1), value), np.array(sizes), label_noise=0.2), f)
+    np.testing.assert_allclose(by_table[0], closed[0], atol=1e-12)
+    np.testing.assert_allclose(by_table[1], closed[1], atol=1e-12)
+
+
 def test_a_known_instance_keeps_its_own_factor():
     """An instance that is known teaches its own latent value, and nothing about the others if nothing else is said."""
     f = np.array([0.4, -1.0, 0.7])

@@ -186,6 +186,14 @@ def test_updates_equal_a_loop_over_single_instances(sequential, sizes):
     np.testing.assert_allclose(found[free], expected[free], rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("rule", [sequential_logits, parallel_logits])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_beside_a_known_positive_the_label_says_nothing(rule, value):
+    eta, logits = torch.tensor([[-1.0], [0.5], [2.0]]).double(), torch.zeros(3, 1).double()
+    found = rule(eta, logits, statements([value], [3], [NAN, 1.0, NAN]), Noise.of(100.0))
+    torch.testing.assert_close(found[[0, 2]], eta[[0, 2]])
+
+
 def test_columns_are_updated_as_if_each_were_alone():
     rng = np.random.default_rng(5)
     sizes = [3, 2, 9, 1]

@@ -105,3 +105,17 @@ def test_lengthscale_answers():
             kernel = make_kernel("rbf", 1, 2.5, torch.float64)
 
     assert lengthscale_answers(Learned(), split()).metrics == {"row": {"lengthscale": pytest.approx(2.5)}}
+
+
+def test_instances_of_no_class_are_not_among_those_that_are_found():
+    class Told:
+        def predict_proba(self, bags):
+            return np.array([[0.9, 0.1]])
+
+        def predict_instance_proba(self, bags):
+            return np.eye(3)[[0, 0, 2, 2]]
+
+    bags = Bags(np.zeros((4, 1)), np.zeros(4))
+    part = Part(bags, ("row",), np.array([0.0]), np.array([0.0, 1.0, 2.0, np.nan]))
+    found = class_answers(Told(), Split({}, (part,))).metrics["row"]
+    assert found == pytest.approx({"bag accuracy": 1.0, "instance accuracy": 2 / 3, "instances found": 0.5})

@@ -14,6 +14,7 @@ from bagwise.bench.protocols import (
     RandomHalves,
     RandomSplits,
     RecoveryTrials,
+    _half_with_every_class,
     stratified_test,
 )
 from bagwise.exceptions import BagDataError
@@ -231,3 +232,13 @@ def test_guessed_fractions_are_one_over_the_number_of_labels(folder):
     for number, guess in enumerate(fraction):
         kinds = set(truth[bags.X[bags.index == number, 0].astype(int)].tolist())
         assert guess == (1 / len(kinds) if 1 in kinds else 0.0)
+
+
+def test_every_class_of_two_bags_is_in_both_halves():
+    y = np.zeros((8, 2))
+    y[[0, 5], 0] = y[[2, 3], 1] = 1.0
+    for seed in range(20):
+        is_test = _half_with_every_class(y, np.random.default_rng(seed))
+        assert is_test.sum() == 4
+        assert y[is_test].any(axis=0).all()
+        assert y[~is_test].any(axis=0).all()

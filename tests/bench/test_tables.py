@@ -83,6 +83,13 @@ def test_typed_figures():
         typed("Here", [("a", "m")], "row 1 2")
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_published_figures_are_shares(name):
+    """Accuracies and areas lie between 0 and 1; papers print percentages as often as not."""
+    shares = [figure for figure in TABLES[name].published if figure.metric.split()[-1] in ("accuracy", "auc")]
+    assert all(0.0 < figure.value <= 1.0 for figure in shares)
+
+
 # ---------------------------------------------------------------- against the papers
 
 

@@ -35,7 +35,7 @@ def test_bags_of_one_with_all_inducing_points_equal_the_exact_classifier(max_ite
     y = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=40) > 0).astype(int)
     K, f, covariance, bound = exact_probit_vi(X, y, 0.8, 5000)
     model = MILGPProbit(
-        n_inducing=None, max_iter=max_iter, tol=1e-12, lengthscale=0.8, standardize=False, jitter=1e-10
+        n_inducing=None, max_iter=max_iter, tol=1e-12, bias=0.0, lengthscale=0.8, standardize=False, jitter=1e-10
     ).fit(X, y)
     mean, variance = model.predict_latent(X)
     np.testing.assert_allclose(mean, f, atol=1e-6)

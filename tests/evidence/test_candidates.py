@@ -111,6 +111,7 @@ def test_score_counts_predictions_among_the_candidates(bags):
     assert model.score(bags, found) == 1.0
     hits = [name in names for name, names in zip(found, SETS, strict=True)]
     assert model.score(bags, SETS) == np.mean(hits)
+    assert model.score(bags, [*SETS[:3], None]) == np.mean(hits[:3])  # a bag that says nothing does not count
     with pytest.raises(BagDataError, match=r"'dog'.*fitted with the classes"):
         model.score(bags, [{"dog"}, *SETS[1:]])
 

@@ -121,7 +121,7 @@ def test_rule_that_does_not_share_gives_the_independent_formula(model, n):
     draws = model.posterior_.draws(torch.from_numpy(v))[0]
     score = (design.phi[0] @ draws) / torch.sqrt(1.0 + design.kappa[0])
     expected = 1.0 - (torch.special.ndtr(-score) ** n).mean().item()
-    assert latent.leftover.shared.shape[1] == 0
+    assert latent.leftover(0).shared.shape[1] == 0
     assert positive(model, bags, shares=False)[0] == pytest.approx(expected, abs=0.005)
     assert positive(model, bags, shares=False)[0] > positive(model, bags)[0] + 0.02
 

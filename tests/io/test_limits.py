@@ -76,6 +76,10 @@ def test_large_array_nobody_asks_for_costs_no_memory(tmp_path):
         ({"X": np.zeros((500, 300))}, r"array 'X' of shape \(500, 300\).* needs 0.0012 GB of memory"),
         ({"X": np.zeros((500, 300), dtype=np.uint8)}, r"array 'X' of shape \(500, 300\).* needs"),
         ({"X": np.zeros((500, 1)), "y": np.zeros((500, 300))}, r"array 'y' of shape \(500, 300\), with what was read"),
+        (
+            {"X": np.zeros((500, 150)), "y": np.zeros((500, 150))},
+            r"array 'y' of shape \(500, 150\), with what was read",
+        ),
         ({"X": np.zeros((500, 1)), "bag": np.full(500, "a" * 600)}, r"array 'bag' of shape \(500,\) needs"),
     ],
 )

@@ -249,6 +249,13 @@ def test_known_instances_of_a_table_follow_their_rows(tmp_path, frame):
     assert absent.bags.known is None
 
 
+def test_instance_labels_of_a_table_follow_their_rows(tmp_path, frame):
+    write_table(frame.assign(truth=[1, 2, 3, 4]), tmp_path / "x.csv")
+    found = read_bags(tmp_path / "x.csv", bag="slide", labels=["cancer"], instance_labels=["truth"])
+    np.testing.assert_array_equal(found.instance_y, found.bags.rows + 1)
+    assert found.bags.rows.tolist() != [0, 1, 2, 3]
+
+
 def test_known_instances_of_an_archive_follow_their_rows(tmp_path):
     path = save(tmp_path / "x.npz", X=np.ones((4, 1)), bag=[1, 0, 1, 0], y=[0, 1], seen=[1, 0, -1, -1])
     found = read_bags(path, known="seen")

@@ -68,7 +68,7 @@ def test_size_effect_is_kept_out_or_in_where_the_user_says_so():
 
 def test_several_label_columns_have_an_effect_of_size_each():
     bags, y = by_size(0, -8.0)
-    model = quietly(BagGP(**SMALL, learn=False), bags, np.column_stack([y, y]))
+    model = quietly(BagGP(**SMALL, learn=False, size_effect=True), bags, np.column_stack([y, y]))
     assert model.size_effect_.mean.shape == (2,)
     np.testing.assert_allclose(model.size_effect_.mean[0], model.size_effect_.mean[1])
     assert (model.size_effect_.sd > 0).all()

@@ -18,6 +18,8 @@ from bagwise.active import suggest
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.datasets import make_bags
 from bagwise.inference.logistic_bound import LogisticBound
+from bagwise.inference.loop import Trace
+from bagwise.models.vgpmil import _falls
 from bagwise.numerics.links import LOGISTIC, PROBIT
 from bagwise.predict.points import points_of
 
@@ -84,6 +86,11 @@ def test_parallel_updates_that_settle_are_not_complained_about(wave):
     bags, y, _ = wave
     model = VGPMIL(H=2.0, updates="parallel", random_state=0).fit(bags, y)
     assert model.converged_
+
+
+def test_falls_of_the_bound_are_counted_and_rises_are_not():
+    values = np.array([-9.0, -5.0, -6.0, -4.0, -4.5, -4.5, -4.0])
+    assert _falls(Trace("bound", values, np.ones(7), converged=False)) == 2
 
 
 def test_the_large_margin_pushes_instances_away_from_the_border(wave):

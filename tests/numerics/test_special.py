@@ -57,6 +57,11 @@ def test_hazard_follows_its_asymptote_and_never_divides_zero_by_zero():
     assert special.hazard(torch.tensor([50.0, 1e6], dtype=torch.float64)).tolist() == [0.0, 0.0]
 
 
+def test_log_of_the_negative_side_keeps_its_digits_on_both_sides():
+    z = torch.tensor([-36.0, -8.0, -0.3, 0.0, 0.4, 9.0, 36.0], dtype=torch.float64)
+    assert_close(special.log_negative_side(z), exact(lambda v: mpmath.log(mpmath.ncdf(-v)), z), 1e-12)
+
+
 @kinds
 def test_log1mexp(dtype, tolerance):
     s = rounded([-1e-30, -1e-8, -0.5, -0.69, -0.7, -5.0, -80.0], dtype)
@@ -215,6 +220,11 @@ def test_segments_equal_plain_loops(problem):
     spread = torch.cat([part.sum(0, keepdim=True).expand_as(part) for part in parts])
     torch.testing.assert_close(segments.spread(segments.sum(x)), spread, rtol=1e-12, atol=1e-9)
     assert len(segments) == len(sizes)
+
+
+def test_first_largest_is_the_first_row_where_several_are_largest():
+    segments = Segments(torch.tensor([0, 3, 5, 6]))
+    assert segments.first_largest(torch.tensor([1.0, 2.0, 2.0, 4.0, 4.0, -1.0])).tolist() == [1, 3, 5]
 
 
 def test_segments_take_any_layout_and_minus_infinity():

@@ -14,7 +14,7 @@ from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
 from bagwise.report import write_report
 from bagwise.report.answers import collect
-from bagwise.report.bag_cards import INSTANCES_SHOWN, ROWS_SHOWN, choose_bags
+from bagwise.report.bag_cards import INSTANCES_SHOWN, ROWS_SHOWN, choose_bags, class_mistakes, label_mistakes
 from bagwise.report.content import mixing, mixing_warning, number, outcome, reports
 from bagwise.report.figures import course_view
 
@@ -169,12 +169,25 @@ def test_the_nine_is_seen_to_be_found(tmp_path):
 
 def test_bags_are_chosen_once_and_for_a_reason():
     probability = np.array([0.9, 0.8, 0.1, 0.45, 0.05])
-    chosen = choose_bags(probability, np.array([1, 0, 1, np.nan, 0]))
+    chosen = choose_bags(probability, label_mistakes(probability, np.array([1, 0, 1, np.nan, 0])))
     assert chosen[0] == "most probable"
     assert chosen[2] == "judged wrongly"
     assert chosen[3] == "least certain"
     assert sorted(chosen) == [0, 1, 2, 3, 4]
-    assert "judged wrongly" not in choose_bags(probability, None).values()
+    assert "judged wrongly" not in choose_bags(probability, label_mistakes(probability, None)).values()
+
+
+def test_only_bags_that_are_judged_wrongly_are_called_so():
+    probability = np.array([0.9, 0.7, 0.5, 0.5, 0.4, 0.2, 0.1])
+    truth = np.array([0, 1, 1, 0, 0, 1, np.nan])
+    assert label_mistakes(probability, truth).tolist() == [0, 5, 2]  # at one half a model says negative
+    everything_right = (probability > 0.5).astype(float)
+    assert len(label_mistakes(probability, everything_right)) == 0
+
+
+def test_a_class_that_is_right_with_a_small_probability_is_no_mistake():
+    probability, hits = np.array([0.3, 0.4, 0.8, 0.6]), np.array([1, 0, 0, np.nan])
+    assert class_mistakes(probability, hits).tolist() == [2, 1]
 
 
 def test_bad_requests_leave_no_file(tmp_path, data, model):

@@ -58,21 +58,23 @@ def bag_cards(answers: Answers, image_shape: Sequence[int] | None) -> list[BagCa
     """A few bags, by the first label: the clearest, the wrong ones, the doubtful ones."""
     images = _Images(answers, image_shape) if image_shape is not None else None
     if answers.classes is not None:
-        chosen = choose_bags(answers.bag_probability.max(axis=1), answers.classes.hits())
+        probability = answers.bag_probability.max(axis=1)
+        chosen = choose_bags(probability, class_mistakes(probability, answers.classes.hits()))
     else:
+        probability = answers.bag_probability[:, 0]
         truth = None if answers.bag_truth is None else answers.bag_truth[:, 0]
-        chosen = choose_bags(answers.bag_probability[:, 0], truth)
+        chosen = choose_bags(probability, label_mistakes(probability, truth))
     return [_card(answers, number, why, images) for number, why in chosen.items()]
 
 
-def choose_bags(probability: Floats, truth: Floats | None) -> dict[int, str]:
-    """Numbers of the bags to show, and why; no bag twice."""
+def choose_bags(probability: Floats, mistakes: Ints) -> dict[int, str]:
+    """Numbers of the bags to show, and why; no bag twice. ``mistakes`` are the wrongly judged ones, the worst first."""
     down = np.argsort(-probability, kind="stable")
     doubt = np.argsort(np.abs(probability - 0.5), kind="stable")
     chosen: dict[int, str] = {}
     for why, numbers, most in (
         ("most probable", down[probability[down] > 0.5], 4),
-        ("judged wrongly", _mistakes(probability, truth), 2),
+        ("judged wrongly", mistakes, 2),
         ("least certain", doubt, 2),
         ("least probable", down[::-1], 2),
     ):
@@ -81,13 +83,21 @@ def choose_bags(probability: Floats, truth: Floats | None) -> dict[int, str]:
     return chosen
 
 
-def _mistakes(probability: Floats, truth: Floats | None) -> Ints:
-    """Wrongly judged bags, the worst first."""
+def label_mistakes(probability: Floats, truth: Floats | None) -> Ints:
+    """Bags whose more probable label is not the true one (0, 1, NaN), the worst first."""
     if truth is None:
         return np.empty(0, dtype=np.int64)
-    error = np.where(np.isnan(truth), 0.0, np.abs(probability - truth))
-    worst = np.argsort(-error, kind="stable")
-    return worst[error[worst] > 0.5]
+    wrong = ~np.isnan(truth) & ((probability > 0.5) != (truth == 1))
+    worst = np.argsort(-np.abs(probability - truth), kind="stable")
+    mistakes: Ints = worst[wrong[worst]]
+    return mistakes
+
+
+def class_mistakes(probability: Floats, hits: Floats) -> Ints:
+    """Bags whose most probable class is wrong, the surest first; ``hits`` (1, 0, NaN) says whether it is right."""
+    surest = np.argsort(-probability, kind="stable")
+    mistakes: Ints = surest[hits[surest] == 0]
+    return mistakes
 
 
 class _Images:

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bagwise import ConvergenceWarning
@@ -100,6 +101,15 @@ def test_too_few_draws_are_never_good():
     assert not chains.converged
     with pytest.warns(ConvergenceWarning, match="norm_v has R-hat nan"):
         warn_if_unmixed(chains)
+
+
+@pytest.mark.parametrize(
+    ("r_hat", "ess", "good"), [(1.01, 400, True), (1.011, 400, False), (1.01, 399, False), (np.nan, 400, False)]
+)
+def test_chains_are_good_where_both_figures_are(r_hat, ess, good):
+    chains = Chains(("first", "second"), np.zeros((1, 2, 4, 10)))
+    chains.__dict__["table"] = pd.DataFrame({"r_hat": [1.0, r_hat], "ess_bulk": [1000.0, ess]})
+    assert chains.converged is good
 
 
 def test_several_labels_have_a_row_each():

@@ -20,7 +20,7 @@ from bagwise.gp.features import Design
 from bagwise.inference.chains import kernel_machine
 from bagwise.inference.chains.birth_death import Dictionary, KernelSelection
 from bagwise.inference.chains.gibbs import Sweep, block_step, plan_of
-from bagwise.inference.chains.kernel_machine import LARGEST_DELTA2, KernelMachine, Prior, draw_weights
+from bagwise.inference.chains.kernel_machine import LARGEST_DELTA2, KernelMachine, Prior, draw_weights, with_jitter
 from bagwise.inference.chains.mixing import ess_mean
 from bagwise.inference.chains.random_walk import Walk, random_walk_step, tables_of
 from bagwise.inference.chunks import Chunk, InMemory
@@ -75,6 +75,12 @@ def test_the_scale_has_one_degree_of_freedom_for_every_weight():
     drawn = [machine._draw_delta2(3, 4.0, rng) for _ in range(4000)]
     assert kstest(drawn, invgamma((PRIOR.mu + 3) / 2, scale=(PRIOR.nu + 4.0) / 2).cdf).pvalue > 1e-3
     assert kstest(drawn, invgamma((PRIOR.mu + 4) / 2, scale=(PRIOR.nu + 4.0) / 2).cdf).pvalue < 1e-9
+
+
+def test_jitter_is_relative_to_the_mean_diagonal():
+    gram = np.array([[4.0, 1.0], [1.0, 2.0]])
+    np.testing.assert_allclose(with_jitter(gram, 0.1), gram + 0.3 * np.eye(2))
+    np.testing.assert_allclose(with_jitter(np.zeros((2, 2)), 0.1), 0.1 * np.eye(2))
 
 
 def test_the_prior_of_the_scale_ends_where_double_precision_does():

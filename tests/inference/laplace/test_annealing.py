@@ -115,6 +115,17 @@ def test_the_schedule_is_the_published_one():
     assert [Schedule(n).final_sharpness for n in (1, 2, 3, 4)] == pytest.approx([0.1, 1.0, 10.0, 100.0])
 
 
+def test_every_temperature_down_to_the_last_has_its_rounds(problem):
+    """The residual counts the temperatures that are still to come."""
+    bags, labels = problem
+    rows = rows_of(exact_features(bags), bags, exact=True)(exact_features(bags).kernel)
+    with torch.no_grad():
+        state = Annealing(rows, losses(labels), Schedule(3))
+        residuals = [state.step().residual for _ in range(46)]
+    assert residuals == sorted(residuals, key=lambda value: -int(value))
+    assert {int(residual) for residual in residuals} == {2, 1, 0}
+
+
 def test_hard_witnesses_put_all_weight_on_one_instance(problem):
     bags, labels = problem
     features = exact_features(bags, kernel="rbf", bias=5.0)

@@ -191,6 +191,16 @@ def test_to_arviz_holds_the_chains():
 
 
 @needs_arviz
+def test_to_arviz_has_label_columns_last():
+    bags, y, _ = problem()
+    model = small(n_chains=3).fit(bags, np.column_stack([y, 1 - y]))
+    found = model.to_arviz().posterior_weights["v"].values
+    np.testing.assert_array_equal(found, np.moveaxis(model.posterior_.weights.numpy(), 0, -1))
+    assert found.shape[0] == 3
+    assert found.shape[-1] == 2
+
+
+@needs_arviz
 def test_to_arviz_says_nothing_where_arviz_is_imported_for_the_first_time(tmp_path):
     call = "for_arviz({'posterior': {'v': numpy.ones((2, 9))}})"
     code = f"import numpy; from bagwise.models._base.chain_answers import for_arviz; {call}"

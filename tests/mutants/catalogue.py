@@ -1,0 +1,14 @@
+"""All mutants, package by package."""
+
+from tests.mutants import bag_models, data, evidence, gp, inference, models, numerics, output
+
+MUTANTS = [
+    *numerics.MUTANTS,
+    *evidence.MUTANTS,
+    *gp.MUTANTS,
+    *bag_models.MUTANTS,
+    *inference.MUTANTS,
+    *models.MUTANTS,
+    *data.MUTANTS,
+    *output.MUTANTS,
+]

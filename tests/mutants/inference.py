@@ -1,0 +1,374 @@
+"""Bugs in finding a posterior: bounds, messages, modes, chains, candidates, the search for a kernel."""
+
+from tests.mutants.mutant import mutants_of
+
+MEAN_FIELD = (
+    "inference/test_mean_field.py ::test_collapsed_bound_equals_the_bound_assembled_term_by_term "
+    "::test_gradient_equals_finite_differences ::test_a_bag_without_a_label_changes_nothing "
+    "::test_how_bags_are_cut_into_chunks_does_not_matter"
+)
+LOGISTIC = (
+    "inference/test_logistic_bound.py ::test_every_iteration_equals_a_fit_in_the_papers_notation "
+    "::test_bags_of_one_with_certain_labels_are_logistic_gp_classification"
+)
+GIBBS = (
+    "inference/chains/test_gibbs.py ::test_moments_agree_with_a_grid ::test_known_instances_and_uninformed_ones "
+    "::test_a_positive_bag_is_drawn_from_its_exact_law "
+    "::test_a_negative_bag_is_below_zero_and_a_silent_one_is_not_used "
+    "::test_chunking_does_not_matter ::test_the_seed_decides_and_a_sweep_can_be_repeated"
+)
+SAMPLING = (
+    "models/_base/test_sampling.py ::test_warm_start_adds_samples "
+    "::test_only_n_samples_over_the_limit_are_thinned ::test_diagnostics_hold_the_promised_quantities "
+    "::test_a_checkpoint_of_another_run_is_refused ::test_warm_start_refuses_other_data "
+    "::test_a_loaded_sampler_has_its_chains"
+)
+MACHINE = (
+    "inference/chains/test_kernel_machine.py ::test_weights_are_drawn_from_their_conditional "
+    "::test_the_scale_has_one_degree_of_freedom_for_every_weight ::test_jitter_is_relative_to_the_mean_diagonal "
+    "::test_z_follows_the_evidence_by_either_update "
+    "::test_the_random_walk_takes_plain_labels_too ::test_how_bags_are_cut_does_not_matter"
+)
+SOLVERS = "equivalence/test_candidate_solvers.py"
+
+MUTANTS = [
+    *mutants_of(
+        "inference/mean_field.py",
+        MEAN_FIELD,
+        ("the bound forgets the leftover variance", '-0.5 * sums["kappa"] - 0.5 * logdet', "-0.5 * logdet"),
+        ("the bound forgets the prior of the mean", " - 0.5 * mean.square().sum(0)", ""),
+        (
+            "silent bags are in the Gram matrix",
+            "rows = design.phi if everyone else design.phi[seen]",
+            "rows = design.phi",
+        ),
+    ),
+    *mutants_of(
+        "inference/lbfgs.py",
+        "inference/test_lbfgs.py",
+        (
+            "the gradient turns the wrong way",
+            "x - self.x, self.gradient - gradient",
+            "x - self.x, gradient - self.gradient",
+        ),
+        ("one column's step is halved for all", "torch.where(enough, length, 0.5 * length)", "0.5 * length"),
+    ),
+    *mutants_of(
+        "inference/loop.py",
+        "inference/test_loop.py",
+        ("one iteration too many", "len(reports) < max_iter", "len(reports) <= max_iter"),
+        (
+            "an interrupted loop says that it converged",
+            "reports[-1].residual <= tol, interrupted)",
+            "True, interrupted)",
+        ),
+    ),
+    *mutants_of(
+        "inference/chunks.py",
+        MEAN_FIELD,
+        ("sums of later chunks replace those before", "total[name] + value if name in total", "value if name in total"),
+    ),
+    *mutants_of(
+        "inference/belief.py",
+        LOGISTIC,
+        ("the belief forgets its prior", "cholesky(eye + part, what=", "cholesky(1e-6 * eye + part, what="),
+    ),
+    *mutants_of(
+        "inference/logistic_bound.py",
+        LOGISTIC,
+        (
+            "the leftover variance is not part of the square",
+            "shared.belief.spread(phi).double() + kappa",
+            "shared.belief.spread(phi).double()",
+        ),
+        ("the margin enters the odds by half", "4.0 * C * C * margin * V", "2.0 * C * C * margin * V"),
+        ("the bound forgets what is left over", "(constant - 0.5 * weight * kappa)", "constant"),
+        (
+            "the weight of the bound is half of what it is",
+            "Quadratic(2.0 * tangent.curvature,",
+            "Quadratic(tangent.curvature,",
+        ),
+    ),
+    *mutants_of(
+        "inference/expectation_propagation.py",
+        "inference/test_bag_propagation_by_hand.py",
+        ("the cavity keeps its own message", "(centre - nu / d * weight) / safe", "centre / safe"),
+        (
+            "the evidence misses a term of single instances",
+            "own = -0.5 * torch.log(d) + kappa[:, None] * nu.square() / (2.0 * d)",
+            "own = -0.5 * torch.log(d)",
+        ),
+        ("the second derivative misses a term", "-(z * g + g.square()) / s.square()", "-g.square() / s.square()"),
+        (
+            "the evidence misses half the determinant",
+            "bulk = -0.5 * logdet(self._factors)",
+            "bulk = -logdet(self._factors)",
+        ),
+    ),
+    *mutants_of(
+        "inference/bag_propagation.py",
+        "inference/test_bag_propagation_by_hand.py",
+        ("the linearised bag forgets where it was looked at", "scale * (expected - rows @ centre)", "scale * expected"),
+        ("what is not linear is not counted as noise", "torch.rsqrt(1.0 + noise)", "torch.rsqrt(1.0 + 0.0 * noise)"),
+        (
+            "the derivative of the score has the wrong sign",
+            "return -gradient * torch.exp(S - log_pdf(g))",
+            "return gradient * torch.exp(S - log_pdf(g))",
+        ),
+        (
+            "unlabelled bags keep their rows",
+            "rows = design.segments.spread(chosen)",
+            "rows = design.segments.spread(chosen.flip(0))",
+        ),
+    ),
+    *mutants_of(
+        "inference/engines.py",
+        "inference/test_engines_by_hand.py",
+        (
+            "the size of bags is averaged over bags",
+            "np.square(sizes, dtype=np.float64).sum() / sizes.sum()",
+            "sizes.mean()",
+        ),
+        (
+            "counts that are pinned down go to messages",
+            'if tight:\n        return "vi"',
+            'if tight:\n        return "ep"',
+        ),
+        (
+            "unlabelled bags decide about the inference",
+            "size_of_own_bag(bags.sizes[labelled])",
+            "size_of_own_bag(bags.sizes)",
+        ),
+        ("an impossible evidence is believed", "if not plausible:", "if plausible is None:"),
+    ),
+    *mutants_of(
+        "inference/laplace/mode.py",
+        (
+            "inference/laplace/test_mode.py ::test_newton_leaves_a_saddle_and_takes_the_lowest_of_several_starts "
+            "::test_evidence_equals_the_published_form_in_function_space inference/laplace/test_moving_mode.py"
+        ),
+        ("the evidence misses half of the determinant", "0.5 * _projected_logdet(", "1.0 * _projected_logdet("),
+        ("the highest mode is taken", "return min(found, key=", "return max(found, key="),
+        ("the mode does not move with the features", "v = mode - solve_factor(", "v = mode - 0.0 * solve_factor("),
+    ),
+    *mutants_of(
+        "inference/laplace/pooled_rows.py",
+        "inference/laplace/test_annealing.py",
+        (
+            "the constant is not squared in sparse rows",
+            "device=alpha.device) + self._bias**2 * alpha.sum()",
+            "device=alpha.device) + self._bias * alpha.sum()",
+        ),
+        (
+            "sparse rows are not centred against each other",
+            "along[None, :] + self._centre @ self._centre",
+            "along[None, :]",
+        ),
+    ),
+    *mutants_of(
+        "inference/laplace/annealing.py",
+        "inference/laplace/test_annealing.py",
+        (
+            "temperatures grow hundredfold",
+            "FIRST_SHARPNESS, GROWTH = 0.1, 10.0",
+            "FIRST_SHARPNESS, GROWTH = 0.1, 100.0",
+        ),
+        (
+            "the last temperature is left out",
+            "to_come = self._schedule.n_stages - 1 - self._stage",
+            "to_come = self._schedule.n_stages - 2 - self._stage",
+        ),
+    ),
+    *mutants_of(
+        "inference/laplace/fit.py",
+        "inference/laplace/test_annealing.py ::test_bags_by_bags_equals_instances_by_instances",
+        ("the posterior mean has the wrong sign", "return -(T.T @ loss.slope(a))", "return (T.T @ loss.slope(a))"),
+    ),
+    *mutants_of(
+        "inference/chains/gibbs.py",
+        GIBBS,
+        ("every sweep has the same random numbers", "counter=[0, 0, 0, sweep]", "counter=[0, 0, 0, 0]"),
+        (
+            "the scale step takes one degree of freedom per instance too many",
+            "self._half_rows = 0.5 * rows[",
+            "self._half_rows = 1.0 * rows[",
+        ),
+        ("the first positive is free to be negative", "log_mass[first] = log_ndtr(z[first])", "log_mass[first] = 0.0"),
+        (
+            "silent instances pull",
+            "        m.masked_fill_(plan.silent, 0.0)\n    return m, log_z",
+            "        pass\n    return m, log_z",
+        ),
+        (
+            "a chunk takes the random numbers of the first rows",
+            "slice(chunk.first, chunk.first + len(chunk.design.phi))",
+            "slice(0, len(chunk.design.phi))",
+        ),
+        (
+            "known negatives may be drawn positive",
+            "log_p.masked_fill(part.known == 0, -torch.inf), log_q",
+            "log_p, log_q",
+        ),
+    ),
+    *mutants_of(
+        "inference/chains/birth_death.py",
+        "inference/chains/test_birth_death.py",
+        (
+            "proposals do not know how many kernels there are",
+            "birth[:-1] / (size - k[:-1]), death[1:] / k[1:]",
+            "birth[:-1] / size, death[1:] / size",
+        ),
+        ("a birth costs nothing in scale", "entrance.surprise**2 / d) - self._half_log", "entrance.surprise**2 / d)"),
+        (
+            "a death is priced one kernel too high",
+            "-self.dictionary.birth[self.count - 1]",
+            "-self.dictionary.birth[self.count]",
+        ),
+    ),
+    *mutants_of(
+        "inference/chains/kernel_machine.py",
+        MACHINE,
+        (
+            "the misprint of the paper: one weight too many",
+            "return 0.5 * (self._prior.mu + count)",
+            "return 0.5 * (self._prior.mu + count + 1)",
+        ),
+        (
+            "the jitter is dropped",
+            "gram + jitter * (size if size > 0 else 1.0)",
+            "gram + 0.0 * (size if size > 0 else 1.0)",
+        ),
+    ),
+    *mutants_of(
+        "inference/chains/mixing.py",
+        "inference/chains/test_diagnostics.py",
+        (
+            "chains are not split",
+            "np.concatenate([chains[..., :half], chains[..., -half:]], axis=-2)",
+            "chains[..., : 2 * half]",
+        ),
+        ("the tails are not looked at", "_normal_scores(abs(halves - middle))", "_normal_scores(halves - middle)"),
+        ("ranks are shifted", "(ranks - 0.375)", "(ranks - 0.5)"),
+    ),
+    *mutants_of(
+        "inference/chains/diagnostics.py",
+        "inference/chains/test_diagnostics.py",
+        ("few draws are enough", 'and (self.table["ess_bulk"] >= SMALLEST_ESS).all())', "and True)"),
+        ("the best quantity is named", "np.argmax(np.where(np.isnan(badness)", "np.argmin(np.where(np.isnan(badness)"),
+    ),
+    *mutants_of(
+        "inference/chains/run.py",
+        f"{SAMPLING} inference/chains/test_run.py",
+        (
+            "chains are mixed up with label columns",
+            "stacked.reshape(*stacked.shape[:2], -1, n_chains).permute(2, 3, 0, 1)",
+            "stacked.reshape(*stacked.shape[:2], n_chains, -1).permute(3, 2, 0, 1)",
+        ),
+        ("a draw of the burn-in is kept", "if used > 0:", "if used >= 0:"),
+        (
+            "the evidence is no part of the identity",
+            "hashlib.sha256(evidence + repr(settings).encode())",
+            "hashlib.sha256(repr(settings).encode())",
+        ),
+    ),
+    *mutants_of(
+        "inference/chains/random_walk.py",
+        "inference/chains/test_random_walk.py",
+        ("known negatives may walk above zero", " | ((known == 0) & (z > 0))", ""),
+        ("the walk ignores where f is", "-0.5 * (z - f).square()", "-0.5 * z.square()"),
+    ),
+    *mutants_of(
+        "inference/chains/prediction_error.py",
+        "inference/chains/test_prediction_error.py",
+        (
+            "errors of bags are those of negatives under the root",
+            "positive = -torch.expm1(rule.log_negative(latent, column))",
+            "positive = rule.log_negative(latent, column)",
+        ),
+    ),
+    *mutants_of(
+        "inference/candidates/conjugate_gradients.py",
+        "inference/candidates/test_conjugate_gradients.py",
+        ("the noise is left out of the product", ".reshape(v.shape).addcmul_(noise, v)", ".reshape(v.shape).add_(v)"),
+        ("directions are not conjugate", "p.mul_(_ratio(rz, before)).add_(z)", "p.copy_(z)"),
+    ),
+    *mutants_of(
+        "inference/candidates/exact.py",
+        f"{SOLVERS} inference/candidates/test_exact.py ::test_with_an_orthogonal_set_of_probes_the_gradient_is_exact",
+        (
+            "the latent mean has the wrong sign of the noise",
+            "latent = targets.value - targets.noise * solution.x[:, :, 0]",
+            "latent = targets.value + targets.noise * solution.x[:, :, 0]",
+        ),
+        (
+            "the data term of the gradient has the wrong sign",
+            "u.flatten(1) / u.shape[2], -w]",
+            "u.flatten(1) / u.shape[2], w]",
+        ),
+        ("the constant is left out of predictions", "x[some]).detach() + features.bias**2", "x[some]).detach()"),
+    ),
+    *mutants_of(
+        "inference/candidates/kernel_matrix.py",
+        SOLVERS,
+        ("the constant is not squared", ".mul_(self.bias**2)", ".mul_(self.bias)"),
+    ),
+    *mutants_of(
+        "inference/candidates/sparse.py",
+        SOLVERS,
+        (
+            "the variational bound misses its trace",
+            "constant = constant + (chunk.design.kappa[:, None] * weights.every).sum(0)",
+            "constant = constant + 0.0",
+        ),
+        (
+            "all classes have the precision of excluded ones",
+            "(self.every[rows, c] - self.common[rows])",
+            "0.0 * (self.every[rows, c] - self.common[rows])",
+        ),
+        ("the evidence forgets the fit", '- (sums["pull"] * mean).sum(0)', ""),
+    ),
+    *mutants_of(
+        "inference/kernel_learning/ascent.py",
+        "inference/candidates/test_exact.py equivalence/test_candidate_solvers.py",
+        ("steps grow instead of dying out", "(1.0 + math.cos(math.pi", "(1.0 - math.cos(math.pi"),
+    ),
+    *mutants_of(
+        "inference/kernel_learning/search.py",
+        "inference/kernel_learning/test_search_in_numbers.py",
+        (
+            "the gradient of the prior has the wrong sign",
+            "gradient - away / self._spread",
+            "gradient + away / self._spread",
+        ),
+        ("the last point is kept instead of the best", "if value > self._best:", "if value > -math.inf:"),
+        (
+            "parameters without a prior start again at zero",
+            "return np.where(proper, drawn, start)",
+            "return drawn",
+        ),
+        (
+            "restarts begin where the first did",
+            "point = start if restart == 0 else",
+            "point = start if restart >= 0 else",
+        ),
+    ),
+    *mutants_of(
+        "inference/kernel_learning/by_moments.py",
+        (
+            "inference/kernel_learning/test_by_moments.py "
+            "::test_gradient_in_the_features_equals_finite_differences_with_the_mode_found_again "
+            "::test_evidence_is_close_to_quadrature_on_a_large_bag_with_a_two_dimensional_latent"
+        ),
+        ("the evidence misses the determinant", " - 0.5 * logdet(self._metric(rows, moving).lower)", ""),
+        (
+            "the variance of a potential is left out",
+            "spread + self._variance + _LEAST_VARIANCE",
+            "spread + _LEAST_VARIANCE",
+        ),
+        (
+            "the mode does not move with the kernel",
+            "moving = mode.detach() + change",
+            "moving = mode.detach() + 0.0 * change",
+        ),
+    ),
+]
