@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import typer
 
 from bagwise._files import PathLike, is_standard_output
@@ -30,6 +31,11 @@ def say_fitted(model: Any, bags: Bags, seconds: float, path: PathLike) -> None:
         f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end}) in {seconds:.1f} s",
         err=is_standard_output(path),
     )
+    effect = getattr(model, "size_effect_", None)
+    if effect is not None:
+        pairs = zip(np.ravel(effect.mean), np.ravel(effect.sd), strict=True)
+        each = ", ".join(f"{mean:.2f} ± {sd:.2f}" for mean, sd in pairs)
+        typer.echo(f"effect of log size on every instance of a bag: {each}", err=is_standard_output(path))
     say_written("model", path)
 
 

@@ -271,6 +271,10 @@ def _learned(model: Any) -> Iterator[tuple[str, str]]:
     mean = getattr(model, "mean_", None)
     if mean is not None:
         yield "mean of the latent function", ", ".join(number(float(value)) for value in np.ravel(mean)[:6])
+    effect = getattr(model, "size_effect_", None)
+    if effect is not None:
+        pairs = zip(np.ravel(effect.mean)[:6], np.ravel(effect.sd)[:6], strict=True)
+        yield "effect of log size", ", ".join(f"{number(float(m))} ± {number(float(sd))}" for m, sd in pairs)
 
 
 # ---------------------------------------------------------------- whether chains can be trusted

@@ -116,7 +116,7 @@ def _expected_course(model: Any) -> str:
         return "should end as noise around a level"
     if model.rule_.of_classes:
         return "should fall towards 0"
-    if getattr(model, "inference_", None) == "ep":
+    if getattr(model, "inference_", None) in ("ep", "bag-ep"):
         return "may swing at first and should level off"
     return "should rise and level off"
 

@@ -1,0 +1,125 @@
+"""Labels of large bags: digits with few witnesses, bags of ten thousand rows, and where which inference settles.
+
+digits    images of MNIST (50 principal components), bags of 40 to 1,000, a bag is positive where it holds nines, which
+          are 3 % of the images of a positive bag; 120 bags of training images, 120 of test images
+rows      60 bags of 10,000 rows with 50 features, 1 % witnesses, and 60 such bags to predict
+settling  the engine, its sweeps and the seconds of one fit to each data set, with the defaults
+
+Run: python -m benchmarks.large_bags [digits|rows|settling] [--seeds 3]
+"""
+
+import argparse
+import resource
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.decomposition import PCA
+from sklearn.metrics import roc_auc_score
+
+from bagwise import BagGP, Bags
+from bagwise.bench.description import DataSet
+from bagwise.bench.protocols import read
+from bagwise.bench.tables import TABLES
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+WITNESS = 9
+
+
+def digit_bags(rows, digits, n_bags, rng):
+    """Bags of images drawn without repetition inside a bag; every second one holds about 3 % nines."""
+    others, witnesses = np.flatnonzero(digits != WITNESS), np.flatnonzero(digits == WITNESS)
+    chosen, sizes = [], rng.integers(40, 1001, n_bags)
+    for b, size in enumerate(sizes):
+        own = max(1, round(0.03 * size)) if b % 2 else 0
+        chosen += [rng.choice(others, size - own, replace=False), rng.choice(witnesses, own, replace=False)]
+    order = np.concatenate(chosen)
+    bags = Bags(rows[order], np.repeat(np.arange(n_bags), sizes))
+    return bags, np.arange(n_bags) % 2, digits[order] == WITNESS
+
+
+def digits(seed):
+    with np.load(DATA / "mnist_20k.npz") as file:
+        X, digit, test = file["X"] / 255.0, file["instance_y"], file["test"].astype(bool)
+    components = PCA(50, random_state=0).fit(X[~test]).transform(X)
+    rng = np.random.default_rng(seed)
+    train, held_out = (digit_bags(components[part], digit[part], 120, rng) for part in (~test, test))
+    return train, held_out
+
+
+def witness_rows(seed, n_bags=60, size=10_000, width=50):
+    """Witnesses are shifted by 2 in four of the features."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % 2
+    truth = (rng.random((n_bags, size)) < 0.01) & (y[:, None] == 1)
+    X = rng.standard_normal((n_bags * size, width))
+    X[truth.ravel(), :4] += 2.0
+    return Bags(X, np.repeat(np.arange(n_bags), size)), y, truth.ravel()
+
+
+def rows(seed):
+    return witness_rows(2 * seed), witness_rows(2 * seed + 1)
+
+
+def row(*cells):
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def measured(make, seed):
+    (bags, y, _), (new, new_y, truth) = make(seed)
+    began = time.process_time()
+    model = BagGP(random_state=seed).fit(bags, y)
+    fitted = time.process_time() - began
+    on_bags = roc_auc_score(new_y, model.predict_proba(new)[:, 1])
+    on_instances = roc_auc_score(truth, model.predict_instance_proba(new)[:, 1])
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    cells = (
+        make.__name__,
+        seed,
+        f"{on_bags:.3f}",
+        f"{on_instances:.3f}",
+        model.inference_,
+        f"{fitted:.0f}",
+        f"{memory:.1f}",
+    )
+    print(row(*cells), flush=True)
+
+
+def settling():
+    """Every data set with one label per bag that the tables of ``bagwise bench`` know, and a few others."""
+    known = {(data.name, data.file) for name in ("benchmarks", "text", "newsgroups") for data in TABLES[name].sets}
+    known |= {(name, name) for name in ("corel2000", "hja_birdsong", "drug_lj_16_30_2", "drug_lj_160_166_1")}
+    known |= {(path.stem, path.stem) for path in DATA.glob("uci_*.npz")}
+    print("| data | bags | instances | largest bag | engine | sweeps | settled | instead of | s |\n|" + "---|" * 9)
+    for name, file in sorted(known):
+        found = read(DATA, DataSet(name, file), "y")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            began = time.process_time()
+            model = BagGP(random_state=0).fit(found.bags, found.y)
+        bags, seconds = found.bags, f"{time.process_time() - began:.1f}"
+        size = len(bags), bags.n_instances, bags.sizes.max()
+        how = model.inference_, len(model.trace_), model.converged_, model.fallback_ or "–"
+        print(row(name, *size, *how, seconds), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", nargs="?", choices=("digits", "rows", "settling"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    if given.part != "settling":
+        print("| problem | seed | bag AUC | instance AUC | inference | CPU s of the fit | GB |\n|" + "---|" * 7)
+    for make in (digits, rows):
+        for seed in range(given.seeds) if given.part in (None, make.__name__) else ():
+            measured(make, seed)
+    if given.part in (None, "settling"):
+        settling()
+
+
+if __name__ == "__main__":
+    main()
