@@ -90,7 +90,7 @@ def measured(make, seed):
 def settling():
     """Every data set with one label per bag that the tables of ``bagwise bench`` know, and a few others."""
     known = {(data.name, data.file) for name in ("benchmarks", "text", "newsgroups") for data in TABLES[name].sets}
-    known |= {(name, name) for name in ("corel2000", "hja_birdsong", "drug_lj_16_30_2", "drug_lj_160_166_1")}
+    known |= {(name, name) for name in ("drug_lj_16_30_2", "drug_lj_160_166_1")}
     known |= {(path.stem, path.stem) for path in DATA.glob("uci_*.npz")}
     print("| data | bags | instances | largest bag | engine | sweeps | settled | instead of | s |\n|" + "---|" * 9)
     for name, file in sorted(known):

@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -52,6 +53,7 @@ def test_every_guide_has_code_and_is_run():
         "docs/guide/elections.md",
         "docs/guide/fractions.md",
         "docs/guide/labels.md",
+        "docs/guide/large_bags.md",
         "docs/guide/logistic.md",
         "docs/guide/mixtures.md",
     }
@@ -76,6 +78,17 @@ def test_labels_page_does_what_it_says(ran):
     assert ran["model"].inference_ == "ep"
     assert ran["two"].predict_proba(new).shape == (100, 2)
     assert Path("report.html").is_file()
+
+
+@guide("docs/guide/large_bags.md")
+def test_large_bags_page_does_what_it_says(ran):
+    assert ran["model"].inference_ == "bag-ep"
+    p = ran["model"].predict_instance_proba(ran["bags"])[:, 1]
+    assert roc_auc_score(ran["instance_y"], p) > 0.9
+    assert ran["with_effect"].size_effect_.sd > 0
+    single, chance = ran["single"], ran["chance"]
+    assert (np.diff(chance) > 0).all()
+    assert single < chance[0] < chance[-1] < 1 - (1 - single) ** 40
 
 
 @guide("docs/guide/fractions.md")

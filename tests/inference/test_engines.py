@@ -157,3 +157,12 @@ def test_a_second_fit_forgets_the_fallback_of_the_first(problem, monkeypatch):
     model.fit(*problem)
     assert model.fallback_ is None
     assert model.inference_ == "ep"
+
+
+def test_sites_that_have_nearly_settled_answer_with_a_warning(monkeypatch):
+    bags, y, _ = make_bags(20, (2, 6), random_state=0)
+    monkeypatch.setattr(bag_gp, "NEARLY", 10.0)
+    with pytest.warns(ConvergenceWarning, match="has nearly settled: its sites still moved by .* after 2 sweeps"):
+        model = BagGP(inference="bag-ep", learn=False, max_iter=2, n_inducing=8, random_state=0).fit(bags, y)
+    assert model.inference_ == "bag-ep"
+    assert not model.converged_

@@ -20,7 +20,7 @@ from bagwise.gp.feature_maps import check_feature_map
 from bagwise.gp.features import Features
 from bagwise.gp.moments import column_moments
 from bagwise.gp.posterior import Posterior
-from bagwise.inference.engines import Inferred, Limits, by_bag_sites, by_mean_field, by_messages, engine_for
+from bagwise.inference.engines import NEARLY, Inferred, Limits, by_bag_sites, by_mean_field, by_messages, engine_for
 from bagwise.inference.kernel_learning.learn import LearningSettings, learn_features
 from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.kernel_learning.size_effect import (
@@ -356,7 +356,7 @@ class BagGP(ChainAnswers, CountAnswers):
 
     def _inferred(self, features: Features, bags: Bags, evidence: CountEvidence) -> Inferred:
         """By the engine of ``inference_``; where it fails by the next one that can answer, with a warning."""
-        limits = Limits(self.max_iter, self.tol, Watch(type(self).__name__, self.verbose, self.callback))
+        limits = Limits(self.max_iter, self.tol, Watch(type(self).__name__, self.verbose, self.callback), NEARLY)
         while self.inference_ != "vi":
             try:
                 if self.inference_ == "ep":
