@@ -21,7 +21,7 @@ from bagwise.gp.features import Features
 from bagwise.gp.moments import column_moments
 from bagwise.gp.posterior import Posterior
 from bagwise.inference.engines import NEARLY, Inferred, Limits, by_bag_sites, by_mean_field, by_messages, engine_for
-from bagwise.inference.kernel_learning.learn import LearningSettings, learn_features
+from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
 from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.kernel_learning.size_effect import (
     LEAST_GAIN,
@@ -292,7 +292,7 @@ class BagGP(ChainAnswers, CountAnswers):
 
     def _reached(self, bags: Bags, counts: CountInput, kind: str, sized: bool) -> tuple[float, Features]:
         """The log evidence (with log prior) that a kind of kernel reaches, and the features with that kernel."""
-        learned = self._learned(_sized(self._first_features(bags, kind), bags, sized), bags, counts, first_rows=True)
+        learned = self._learned(_sized(self._first_features(bags, kind), bags, sized), bags, counts, choosing=True)
         trace = self.learning_trace_
         if trace is not None and trace.interrupted:
             raise KeyboardInterrupt("fit was interrupted while choosing the kernel; there is no model yet.")
@@ -331,23 +331,39 @@ class BagGP(ChainAnswers, CountAnswers):
         counts: CountInput,
         begin: Features | None = None,
         *,
-        first_rows: bool = False,
+        choosing: bool = False,
     ) -> Features:
+        """Features with a learned kernel, judged by the engine that suits the bags; kinds of kernel by bags alone.
+
+        Where messages can judge no kernel at all, one site per bag does.
+        """
         if not self.learn or not counts.evidence.observed().any():
             return features
+        only_labels = may_be_judged_by_bags(counts.evidence)
+        by_bags = only_labels and (choosing or self._has_large_bags(bags, counts))
+        learned = self._search(features, bags, counts, begin, by_bags, choosing)
+        if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
+            learned = self._search(features, bags, counts, begin, True, choosing)
+        self.learning_trace_ = learned.trace
+        return learned.features
+
+    def _has_large_bags(self, bags: Bags, counts: CountInput) -> bool:
+        return self.inference == "bag-ep" or engine_for(bags, counts.evidence, counts.tight) == "bag-ep"
+
+    def _search(
+        self, features: Features, bags: Bags, counts: CountInput, begin: Features | None, by_bags: bool, choosing: bool
+    ) -> Learned:
         settings = LearningSettings(
             self.n_restarts,
             self.learn_inducing,
             np.random.RandomState(self.seed_),
-            by_bags=may_be_judged_by_bags(counts.evidence),
+            by_bags=by_bags,
             pinned=counts.tight,
             rows=self.learn_rows,
-            one_stage=counts.tight or first_rows,
+            one_stage=counts.tight or choosing,
         )
         watch = Watch("learning the kernel", self.verbose)
-        learned = learn_features(features, bags, counts.evidence, settings, watch, begin)
-        self.learning_trace_ = learned.trace
-        return learned.features
+        return learn_features(features, bags, counts.evidence, settings, watch, begin)
 
     def _say_unsettled(self) -> None:
         trace = self.learning_trace_
@@ -382,6 +398,10 @@ class BagGP(ChainAnswers, CountAnswers):
         settings = ChainSettings.of(self)
         gibbs = gibbs_sampler(features, bags, evidence, settings, self.seed_)
         return _Sampled(*sample(self, settings, gibbs, features, bags, evidence, ()), None)
+
+
+def _found_nothing(trace: Trace) -> bool:
+    return not trace.interrupted and not bool(np.isfinite(trace.values).any())
 
 
 def _sized(features: Features, bags: Bags, sized: bool) -> Features:
