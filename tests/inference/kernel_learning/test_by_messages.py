@@ -267,7 +267,8 @@ def test_where_no_kernel_can_be_judged_the_given_one_stays_with_a_warning(proble
     def fails(self):
         raise NumericalError("nowhere")
 
-    monkeypatch.setattr(ByBags, "__call__", fails)
+    for judge_of_kernels in (ByMessages, ByBags):
+        monkeypatch.setattr(judge_of_kernels, "__call__", fails)
     with pytest.warns(ConvergenceWarning, match="could be evaluated nowhere, so the kernel stays as given") as caught:
         model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
     assert caught[0].filename == __file__
@@ -275,6 +276,18 @@ def test_where_no_kernel_can_be_judged_the_given_one_stays_with_a_warning(proble
     assert model.kernel_.base_kernel.lengthscale.item() == pytest.approx(np.sqrt(2.0), rel=1e-9)
     assert not model.learning_trace_.converged
     assert model.score(bags, y) > 0.6
+
+
+def test_where_messages_can_judge_no_kernel_one_site_per_bag_does(problem, monkeypatch):
+    bags, y = problem
+
+    def fails(self):
+        raise NumericalError("nowhere")
+
+    monkeypatch.setattr(ByMessages, "__call__", fails)
+    model = BagGP(n_inducing=10, random_state=0).fit(bags, y)
+    assert model.learning_trace_.converged
+    assert model.kernel_.outputscale.item() != pytest.approx(8.0, rel=1e-3)
 
 
 def test_a_search_that_does_not_settle_keeps_the_best_with_a_warning(problem, monkeypatch):
