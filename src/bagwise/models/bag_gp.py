@@ -78,14 +78,14 @@ class BagGP(ChainAnswers, CountAnswers):
         labelled bag is, on average, in a bag of more than 30; else "vi" where there are more than 50,000 instances
         times label columns; else "ep". Use "gibbs" where you doubt the others. ``inference_`` is what was used.
     learn : bool
-        Learn the parameters of the kernel by the gradient of a log evidence: with one site per bag where labels are all
-        that bags state, else that of expectation propagation, or a Laplace approximation from the moments of counts
-        where these are pinned down and messages do not settle. Use False to keep everything as given, which is faster.
+        Learn the parameters of the kernel by the gradient of a log evidence: with one site per bag for labels of large
+        bags, else that of expectation propagation, or a Laplace approximation from the moments of counts where these
+        are pinned down and messages do not settle. Use False to keep everything as given, which is faster.
     learn_rows : int or None
-        Largest number of instances that the kernel is learned from. Bags are chosen at random, at least 60 of them;
-        where labels are all that they state, at most 500 instances of each. None allows all: the search begins with
-        about 3,000 instances and goes on to more only where these ask for another kernel. Set it where learning takes
-        too long. Where counts are pinned down never more than about 3,000 are used.
+        Largest number of instances that the kernel is learned from, in bags that are chosen at random. None allows all:
+        the search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500 instances
+        each) and goes on to more only where these ask for another kernel. Set it where learning takes too long. Where
+        counts are pinned down never more than about 3,000 are used.
     learn_inducing : bool
         Learn the positions of the inducing inputs together with the kernel. Use it where few inducing inputs must do,
         for there are then many more parameters to learn.
