@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.metrics import roc_auc_score
 
-from bagwise import BagDataWarning, BagGP, Bags, ConvergenceWarning, load
+from bagwise import BagDataError, BagDataWarning, BagGP, Bags, ConvergenceWarning, load
 from bagwise.gp import kernels
 
 SMALL = {"n_inducing": 15, "random_state": 0}
@@ -238,3 +238,15 @@ def test_a_small_dense_table_has_an_rbf_kernel_and_no_projection():
     model = BagGP(**SMALL, learn=False).fit(bags, y)
     assert not kernels.is_linear(model.kernel_)
     assert model.features_.projection is None
+
+
+@pytest.mark.parametrize("wrong", [1, "yes", None, [True], np.array([1, 2])], ids=str)
+def test_size_effects_of_another_kind_are_refused(wrong):
+    bags, y = by_size(0, -8.0)
+    with pytest.raises(BagDataError, match="expected 'auto', True or False"):
+        BagGP(size_effect=wrong).fit(bags, y)
+
+
+def test_flags_of_numpy_are_flags():
+    bags, y = by_size(0, -8.0)
+    assert quietly(BagGP(**SMALL, learn=False, size_effect=np.True_), bags, y).size_effect_ is not None

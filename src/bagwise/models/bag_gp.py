@@ -244,7 +244,7 @@ class BagGP(ChainAnswers, CountAnswers):
         check.check_count("n_restarts", self.n_restarts)
         if self.learn_rows is not None:
             check.check_count("learn_rows", self.learn_rows)
-        if self.size_effect not in (True, False, "auto"):
+        if not isinstance(self.size_effect, bool | np.bool_) and not self._asks_for_sizes():
             raise BagDataError(f"size_effect={self.size_effect!r}: expected 'auto', True or False.")
         check.check_below("label_noise", self.label_noise, 0.5)
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
@@ -267,7 +267,7 @@ class BagGP(ChainAnswers, CountAnswers):
         kind, begin = (kinds[0], None) if len(kinds) == 1 else self._best_kind(kinds, bags, counts, sized)
         first = self._first_features(bags, kind)
         learned = self._learned(_sized(first, bags, sized), bags, counts, begin)
-        if self.size_effect == "auto" and self._wants_sizes(learned, bags, counts.evidence) != sized:
+        if self._asks_for_sizes() and self._wants_sizes(learned, bags, counts.evidence) != sized:
             learned = self._learned(_sized(first, bags, not sized), bags, counts, learned)
         return learned
 
@@ -306,10 +306,16 @@ class BagGP(ChainAnswers, CountAnswers):
         inducing = "principal" if own and kind == "linear" and isinstance(self.inducing, str) else None
         return self._make_features(bags, self._first_kernel(bags, kind, project), inducing=inducing, project=project)
 
+    def _asks_for_sizes(self) -> bool:
+        """Whether the data shall decide about a column of sizes."""
+        return isinstance(self.size_effect, str) and self.size_effect == "auto"
+
     def _wants_sizes(self, features: Features, bags: Bags, evidence: CountEvidence) -> bool:
         """Whether there shall be a column log n, judged at the present kernel."""
-        if self.size_effect != "auto" or not self.learn or not may_have_sizes(bags, evidence):
-            return self.size_effect is True
+        if not self._asks_for_sizes():
+            return bool(self.size_effect)
+        if not self.learn or not may_have_sizes(bags, evidence):
+            return False
         return gain_of_sizes(replace(features, size_range=None), bags, evidence, self.seed_) > LEAST_GAIN
 
     def _first_kernel(self, bags: Bags, kind: Any, project: int | None) -> Any:
