@@ -1,35 +1,51 @@
 """One file per model. A model is discovered by being here: the command line, the checks and the docs follow."""
 
 import importlib
-import pkgutil
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bagwise._files import PathLike
+from bagwise._lazy import lazy_names
 from bagwise.exceptions import ModelFileError
-from bagwise.models._base.estimator import BagClassifier, BagEstimator, ModelCard, check_device
-from bagwise.persistence import notes_of, read_model
+from bagwise.models._base.card import ModelCard, WrittenCard, written_cards
 
-__all__ = ["BagClassifier", "BagEstimator", "ModelCard", "discover", "load", "load_with_notes"]
+if TYPE_CHECKING:
+    from bagwise.models._base.estimator import BagClassifier, BagEstimator
+
+__all__ = ["BagClassifier", "BagEstimator", "ModelCard", "cards", "discover", "load", "load_with_notes"]
+
+_BASE = "bagwise.models._base.estimator"
 
 
-def discover() -> dict[str, type[BagEstimator]]:
+def cards() -> dict[str, ModelCard]:
+    """The card of every model there is, by its name on the command line; no model is imported for it."""
+    return {name: written.card for name, written in _written().items()}
+
+
+def discover() -> "dict[str, type[BagEstimator]]":
     """Every model there is, by its name on the command line."""
-    found = {}
-    for module in pkgutil.iter_modules(__path__):
-        contents = vars(importlib.import_module(f"{__name__}.{module.name}"))
-        for thing in contents.values():
-            if isinstance(thing, type) and issubclass(thing, BagEstimator) and "card" in vars(thing):
-                found[thing.card.name] = thing
-    return dict(sorted(found.items()))
+    return {name: _imported(written) for name, written in _written().items()}
 
 
-def load(path: PathLike, device: str = "cpu") -> BagEstimator:
+def _written() -> dict[str, WrittenCard]:
+    return written_cards(Path(__file__).parent)
+
+
+def _imported(written: WrittenCard) -> "type[BagEstimator]":
+    found: type[BagEstimator] = getattr(importlib.import_module(f"{__name__}.{written.module}"), written.class_name)
+    return found
+
+
+def load(path: PathLike, device: str = "cpu") -> "BagEstimator":
     """A model from the file that ``save`` wrote. Nothing in the file is executed."""
     return load_with_notes(path, device)[0]
 
 
-def load_with_notes(path: PathLike, device: str = "cpu") -> tuple[BagEstimator, dict[str, Any]]:
+def load_with_notes(path: PathLike, device: str = "cpu") -> "tuple[BagEstimator, dict[str, Any]]":
     """The model, and the notes that ``save(path, notes=…)`` wrote beside it."""
+    from bagwise.models._base.estimator import check_device
+    from bagwise.persistence import notes_of, read_model
+
     where = check_device(device)
     description, tensors = read_model(path)
     models, name = discover(), str(description.get("model"))
@@ -39,3 +55,6 @@ def load_with_notes(path: PathLike, device: str = "cpu") -> tuple[BagEstimator, 
         return models[name].restore(description, tensors, where), notes_of(description)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
+
+
+__getattr__, __dir__ = lazy_names(__name__, {"BagClassifier": _BASE, "BagEstimator": _BASE})
