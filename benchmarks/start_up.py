@@ -14,6 +14,15 @@ import tempfile
 from pathlib import Path
 
 LARGEST_RATIO = 3.0
+EMPTY = """
+import typer
+from pathlib import Path
+app = typer.Typer(add_completion=False)
+@app.command()
+def fit(data: Path, bag: str = ""):
+    raise typer.Exit(2)
+app()
+"""
 
 
 def commands(folder):
@@ -22,6 +31,7 @@ def commands(folder):
     bagwise = [sys.executable, "-m", "bagwise"]
     return {
         "import typer": [sys.executable, "-c", "import typer"],
+        "a Typer command, empty": [sys.executable, "-c", EMPTY, "fit.csv"],
         "--help": [*bagwise, "--help"],
         "--version": [*bagwise, "--version"],
         "models": [*bagwise, "models"],
@@ -35,7 +45,7 @@ def seconds(command):
     done = subprocess.run(command, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert done.returncode == (2 if "fit" in command else 0), done.stderr.decode()
+    assert done.returncode == (2 if "fit" in command or EMPTY in command else 0), done.stderr.decode()
     return taken
 
 
