@@ -1,7 +1,7 @@
 """Run what the README shows, with the bagwise that is installed: python tools/try_readme.py
 
-The Python block and the shell lines run in an empty folder, one after the other. The shell lines find small tables under
-the names that they use. ``bagwise bench`` is left out: it needs the data of the papers.
+The Python block and the shell lines run in an empty folder, one after the other. The shell lines find small tables
+under the names that they use. ``bagwise bench`` is left out: it needs the data of the papers.
 """
 
 import os

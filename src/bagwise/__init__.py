@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bagwise.models.miplgp import MIPLGP
     from bagwise.models.vgpmil import LMVGPMIL, VGPMIL
     from bagwise.per_instance import PerInstance
+    from bagwise.pipeline import BagPipeline, make_pipeline
 
 __all__ = [
     "GPMIL",
@@ -27,6 +28,7 @@ __all__ = [
     "BagDataError",
     "BagDataWarning",
     "BagGP",
+    "BagPipeline",
     "Bags",
     "BagwiseError",
     "ConvergenceWarning",
@@ -40,6 +42,7 @@ __all__ = [
     "guessed_fractions",
     "label",
     "load",
+    "make_pipeline",
     "register_feature_map",
 ]
 
@@ -67,6 +70,8 @@ _WHERE = {
     "LMVGPMIL": "bagwise.models.vgpmil",
     "VGPMIL": "bagwise.models.vgpmil",
     "PerInstance": "bagwise.per_instance",
+    "BagPipeline": "bagwise.pipeline",
+    "make_pipeline": "bagwise.pipeline",
 }
 _SUBMODULES = (
     "active",
@@ -74,6 +79,7 @@ _SUBMODULES = (
     "bench",
     "datasets",
     "exceptions",
+    "inspection",
     "io",
     "metrics",
     "model_selection",

@@ -5,3 +5,6 @@ from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 class ConvergenceWarning(_SklearnConvergenceWarning):
     """An iteration stopped before it settled."""
+
+
+ConvergenceWarning.__module__ = "bagwise.exceptions"  # where users find it
