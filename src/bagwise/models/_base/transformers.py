@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_selection import VarianceThreshold
@@ -100,8 +101,10 @@ def _sound(values: Tensor) -> Any:
 
 def check_together(steps: list[PerInstance], model: Any) -> None:
     """The rows that come out of the steps must be rows that the model takes."""
-    first = steps[0]
-    bags = Bags(np.zeros((1, first.n_features_in_)), [0], feature_names=_listed(first))
+    first, names = steps[0], _listed(steps[0])
+    dense = names is None or hasattr(first.transformer_, "feature_names_in_")
+    rows = (np.zeros if dense else scipy.sparse.csr_array)((1, first.n_features_in_))
+    bags = Bags(rows, [0], feature_names=names)
     for step in steps:
         bags = step.transform(bags)
     if bags.n_features != model.n_features_in_:
