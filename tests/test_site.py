@@ -47,3 +47,12 @@ def test_site_asks_no_other_machine_for_anything():
     assert "intersphinx" not in settings
     assert "mathjax" not in settings
     assert "http" not in settings + (DOCS / "_static" / "site.css").read_text()
+
+
+def test_questions_and_answers_quote_messages_that_exist():
+    sources = "".join(path.read_text(encoding="utf-8") for path in Path(bagwise.__file__).parent.rglob("*.py"))
+    messages = re.sub(r'"\s*\n\s*f?"', "", sources)  # texts that are written on several lines
+    headings = re.findall(r'^\*\*"(.+?)"\*\*', (DOCS / "faq.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(headings) > 8
+    pieces = [piece.strip(" ;,") for quote in headings for piece in quote.split("…")]
+    assert not [piece for piece in pieces if piece not in messages]

@@ -111,7 +111,7 @@ def _options(
 
 @app.command()
 def models() -> None:
-    """What models there are, what evidence they take, where they come from."""
+    """List the models, the evidence that each takes, and where it comes from."""
     from bagwise.models import cards
 
     known = cards()
@@ -182,7 +182,7 @@ def predict(
     bag: BagColumn = None,
     raw: Raw = False,
 ) -> None:
-    """Probabilities of every instance and bag; without --instances or --bags the bags are printed."""
+    """Predict every instance and every bag. Without --instances or --bags the bags are printed."""
     refuse_mistyped(data, (bag,))
     from bagwise.cli.evidence import fitted_features, open_model
     from bagwise.io.bag_data import read_bags
@@ -219,7 +219,7 @@ def evaluate(
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
     ] = None,
 ) -> None:
-    """How good the probabilities are: of bags and, where instance labels exist, of instances.
+    """Measure how good the probabilities are: of bags and, where instance labels exist, of instances.
 
     The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name
     another.
@@ -254,13 +254,14 @@ def suggest_to_label(
     n: Annotated[int, typer.Option("-n", metavar="COUNT", help="How many.")] = 1,
     what: Annotated[str, typer.Option(metavar="bags|instances", help="What is to be labelled.")] = "bags",
     strategy: Annotated[
-        str, typer.Option(metavar="bald|entropy|random", help="Most informative, most uncertain, or by chance.")
+        str,
+        typer.Option(metavar="bald|entropy|random", help="Most informative, most uncertain, or random."),
     ] = "bald",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
     raw: Raw = False,
 ) -> None:
-    """What to label next. Where something is not known yet of some bags (or instances), only these are suggested."""
+    """Suggest what to label next. If some bags (or instances) are labelled already, only the others are suggested."""
     refuse_mistyped(data, (bag,))
     from bagwise import active
     from bagwise.cli.evidence import open_model, read_for
@@ -297,7 +298,7 @@ def report(
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
     ] = None,
 ) -> None:
-    """One self-contained HTML page: figures of merit where the truth is known, diagrams, bags to look at."""
+    """Write one HTML page about some bags: measures and diagrams where the truth is known, and a table of all bags."""
     shape = parse_image_shape(image_shape)
     stated = chosen(label, fraction, count, candidates)
     refuse_mistyped(data, (bag, *_names(stated), *parse_names(instance_label)))
@@ -326,7 +327,7 @@ def demo(
         "demo"
     ),
 ) -> None:
-    """The main job on built-in data: which bags of handwritten digits hold a 9, and which digit is it?"""
+    """Try bagwise on built-in data: which bags of handwritten digits hold a 9, and which digit is it?"""
     import numpy as np
     from sklearn.model_selection import train_test_split
 

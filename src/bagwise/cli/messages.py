@@ -25,7 +25,7 @@ def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None
     """How a fit went, and where the model is."""
     end = "settled" if model.trace_.converged else "not settled"
     fallback = getattr(model, "fallback_", None)
-    end = f"{end}, instead of another: {fallback}" if fallback else end
+    end = f"{end}; {fallback}, so this inference was used" if fallback else end
     inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
     typer.echo(
         f"{type(model).__name__}: {len(bags)} bags, {bags.n_instances} instances, {bags.n_features} features; "

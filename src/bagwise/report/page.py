@@ -112,13 +112,17 @@ def _pictures(answers: Answers) -> list[dict[str, str]]:
     drawn = []
     if curves:
         meaning = (
-            "On the diagonal, 70 % of what is called 70 % likely is so. Bars: 95 % intervals; larger dots: more cases."
+            "On the diagonal the probabilities are right: 70 % of the cases with a probability of 0.7 are positive. "
+            "Bars are 95 % intervals; larger dots stand for more cases."
         )
         errors = {name: calibration_error(*pair) for name, pair in curves.items()}
         image = figures.reliability_figure(curves)
         drawn.append(_picture("Reliability", meaning, image, "calibration error", errors))
     if ranked:
-        meaning = "The share of positives found against the share of negatives wrongly called, as the threshold falls."
+        meaning = (
+            "The share of positives that are found, against the share of negatives that are wrongly called positive, "
+            "for every threshold."
+        )
         areas = {name: bag_report(*pair)["auc"] for name, pair in ranked.items()}
         drawn.append(_picture("ROC", meaning, figures.roc_figure(ranked), "area under the curve", areas))
     return drawn
