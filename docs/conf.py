@@ -28,6 +28,8 @@ exclude_patterns = ["_build", "skeletons", "gallery/*.md5"]
 templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # the gallery's settings hold functions
 
+smartquotes = False  # "label" is a value to type
+
 # Markdown: anchors of headings as on the pages of a repository.
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -47,6 +49,7 @@ sphinx_gallery_conf = {
     "filename_pattern": "/plot_",
     "within_subsection_order": "ExampleTitleSortKey",
     "show_memory": False,
+    "write_computation_times": False,  # that page would load scripts from elsewhere
     "download_all_examples": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,

@@ -181,6 +181,7 @@ def test_mixtures_page_does_what_it_says(ran):
     assert ran["from_mixture"].inference_ == "vi"
 
 
+@pytest.mark.statistical
 @guide("docs/guide/pipelines.md")
 def test_pipelines_page_does_what_it_says(ran):
     assert ran["accuracy"] > 0.8
