@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -56,6 +56,7 @@ def test_every_guide_has_code_and_is_run():
         "docs/guide/large_bags.md",
         "docs/guide/logistic.md",
         "docs/guide/mixtures.md",
+        "docs/guide/pipelines.md",
     }
     assert all(BLOCK.search(page.read_text(encoding="utf-8")) for page in GUIDES)
 
@@ -178,6 +179,44 @@ def test_mixtures_page_does_what_it_says(ran):
         assert companions < 0.2
     assert ran["from_labels"].inference_ == "ep"
     assert ran["from_mixture"].inference_ == "vi"
+
+
+@pytest.mark.statistical
+@guide("docs/guide/pipelines.md")
+def test_pipelines_page_does_what_it_says(ran):
+    assert ran["accuracy"] > 0.8
+    assert (ran["again"].predict(ran["bags"]) == ran["model"].predict(ran["bags"])).all()
+    assert ran["found"].to_frame()["feature"][0] == "pixel_3_4"
+
+
+@pytest.mark.statistical
+@guide("docs/index.md")
+def test_landing_page_does_what_it_says(ran):
+    assert ran["model"].score(ran["bags"][100:], ran["y"][100:]) > 0.8
+
+
+@pytest.mark.statistical
+@guide("docs/which_model.md")
+def test_page_on_models_runs(ran):
+    assert ran["y"].mean() == 0.5
+
+
+@pytest.mark.statistical
+@guide("docs/tutorials/from_table_to_decision.md")
+def test_first_tutorial_does_what_it_says(ran):
+    assert ran["report"]["auc"] > 0.9
+    assert ran["missed"] <= 5
+    assert ran["decisions"]["look"].sum() < 40
+    assert Path("report.html").is_file()
+
+
+@pytest.mark.statistical
+@guide("docs/tutorials/what_to_label_next.md")
+def test_second_tutorial_does_what_it_says(ran):
+    (_, first), *_, (number, last) = ran["history"]
+    assert number == 35
+    assert last > first
+    assert len(ran["cells"].indices) == 3
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

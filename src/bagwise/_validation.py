@@ -12,24 +12,14 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from bagwise._text import shorten as shorten
+from bagwise._text import visible as visible
 from bagwise.exceptions import BagDataError
 
 MOST_COLUMNS = 2**24  # of a sparse matrix: 128 MB for one number each
 Matrix = Any  # a 2-D float array or a scipy.sparse CSR matrix
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
-
-
-def shorten(names: Iterable[object], limit: int = 5) -> str:
-    """The first few names, quoted, for an error message."""
-    listed = list(names)
-    text = ", ".join(repr(str(name)) for name in listed[:limit])
-    return f"{text}, … ({len(listed)} in all)" if len(listed) > limit else text
-
-
-def visible(text: object) -> str:
-    """Text that is safe to print: a character that steers a terminal, or that cannot be seen, as its escape."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text))
 
 
 # ---------------------------------------------------------------- feature matrices

@@ -17,6 +17,7 @@ from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.posterior import Posterior
 from bagwise.metrics import positive_proba
+from bagwise.pipeline import without_steps
 from bagwise.predict.points import Fitted
 
 QUERIES = ("bags", "instances")
@@ -70,7 +71,7 @@ def suggest(
 
     Parameters
     ----------
-    model : any fitted model of this library with a Gaussian or sampled posterior
+    model : any fitted model of this library with a Gaussian or sampled posterior, or a ``BagPipeline`` with one
     bags : the unlabelled bags to choose from
     what : "bags", or "instances" for the label of a single row; rows with a known label (``bags.known``) are left out
     n : how many
@@ -90,6 +91,7 @@ def suggest(
     check.check_option("what", what, QUERIES)
     check.check_option("strategy", strategy, STRATEGIES)
     wanted = check.check_count("n", n)
+    model, bags = without_steps(model, bags)
     given = _checked_bags(model, bags)
     queries = _queries(given, what, wanted)
     pool = _Pool(model, given, what)

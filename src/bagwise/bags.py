@@ -1,5 +1,6 @@
 """Bags of instances: flat rows, offsets, string ids."""
 
+import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ Ints = NDArray[np.int64]
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
 _STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known")
+_SHOWN = 8  # bags in a notebook
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
 _HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
 
@@ -171,6 +173,22 @@ class Bags:
             f"Bags({len(self)} bags of {sizes.min()}–{sizes.max()}, {self.n_instances} instances, "
             f"{self.n_features} features)"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how much there is, and the first bags."""
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{size}</td></tr>"
+            for name, size in zip(self._ids[:_SHOWN], self.sizes[:_SHOWN].tolist(), strict=True)
+        )
+        more = f"<tr><td>…</td><td>{len(self) - _SHOWN} more bags</td></tr>" if len(self) > _SHOWN else ""
+        known = 0 if self._known is None else int((~np.isnan(self._known)).sum())
+        also = f", {known} known instance{'s' * (known > 1)}" if known else ""
+        names = (
+            "" if self._feature_names is None else f"<p>features: {html.escape(check.shorten(self._feature_names))}</p>"
+        )
+        head = "<thead><tr><th>bag</th><th>instances</th></tr></thead>"
+        summary = f"<p><b>{html.escape(repr(self))}</b>{also}</p>"
+        return f"<div>{summary}{names}<table>{head}<tbody>{rows}{more}</tbody></table></div>"
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         for number, name in enumerate(self._ids):

@@ -2,36 +2,27 @@
 
 import json
 import time
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pandas as pd
 import typer
-from sklearn.model_selection import train_test_split
 from typer.core import TyperGroup
 
-from bagwise import active
 from bagwise._files import is_standard_output, write_whole
-from bagwise.bags import Bags
-from bagwise.cli import evidence as cli_evidence
 from bagwise.cli.bench import bench
-from bagwise.cli.evidence import NAME_THEM, fitted_features, open_model, read_for
 from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
-from bagwise.datasets import load_digit_bags
+from bagwise.cli.stated import NAME_THEM, StatedColumns, chosen
 from bagwise.exceptions import BagDataError, BagwiseError
-from bagwise.io.bag_data import BagData, read_bags
-from bagwise.io.plain_json import plain_numbers
-from bagwise.io.predictions import bag_table, instance_table
-from bagwise.io.tables import suffix_to_write, write_table
-from bagwise.models import discover
-from bagwise.models.bag_gp import BagGP
-from bagwise.report import content, write_report
-from bagwise.report.answers import collect
-from bagwise.report.page import TITLE
+from bagwise.io.headers import refuse_mistyped
 from bagwise.report.terminal import print_frame, print_measures, print_table
+
+if TYPE_CHECKING:
+    from bagwise.bags import Bags
+    from bagwise.io.bag_data import BagData
+
+# What needs PyTorch, scikit-learn or pandas is imported inside the commands: help, the list of models and the refusal
+# of a mistyped column need none of them and answer at once.
 
 
 class _PoliteGroup(TyperGroup):
@@ -100,14 +91,16 @@ def main() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"bagwise {version('bagwise')}")
+        from bagwise import __version__
+
+        typer.echo(f"bagwise {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Learn about individuals when only groups are labelled."""
@@ -118,9 +111,13 @@ def _options(
 
 @app.command()
 def models() -> None:
-    """What models there are, what evidence they take, where they come from."""
-    rows = [(name, ", ".join(model.card.evidence), model.card.source) for name, model in discover().items()]
-    print_table(("name", "evidence per bag", "source"), rows)
+    """List the models, the evidence that each takes, and where it comes from."""
+    from bagwise.models import cards
+
+    known = cards()
+    width = max(map(len, known))
+    for name, card in known.items():
+        print(f"{name:{width}s}  {', '.join(card.evidence)}\n{'':{width}s}  {card.source}")
 
 
 @app.command()
@@ -155,10 +152,15 @@ def fit(
     ] = None,
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
-    chosen = _chosen_model(model)
-    stated = cli_evidence.chosen(label, fraction, count, candidates) or cli_evidence.usual(model)
-    estimator = chosen(
-        **cli_evidence.with_evidence(model, stated, known, {"verbose": 1} | parse_settings(settings or [], chosen))
+    named = chosen(label, fraction, count, candidates)
+    refuse_mistyped(data, (bag, known, *_names(named), *parse_names(features), *parse_names(ignore)))
+    _check_model(model)
+    from bagwise.cli import evidence as cli_evidence
+    from bagwise.models import discover
+
+    kind, stated = discover()[model], named or cli_evidence.usual(model)
+    estimator: Any = kind(
+        **cli_evidence.with_evidence(model, stated, known, {"verbose": 1} | parse_settings(settings or [], kind))
     )
     checkpoint = getattr(estimator, "checkpoint", None)  # what is no name of a file, fit refuses
     check_outputs(
@@ -180,7 +182,13 @@ def predict(
     bag: BagColumn = None,
     raw: Raw = False,
 ) -> None:
-    """Probabilities of every instance and bag; without --instances or --bags the bags are printed."""
+    """Predict every instance and every bag. Without --instances or --bags the bags are printed."""
+    refuse_mistyped(data, (bag,))
+    from bagwise.cli.evidence import fitted_features, open_model
+    from bagwise.io.bag_data import read_bags
+    from bagwise.io.predictions import bag_table, instance_table
+    from bagwise.io.tables import suffix_to_write, write_table
+
     for path in filter(None, (instances, bags)):
         suffix_to_write(path)
     check_outputs({"--instances": instances, "--bags": bags}, (model, data))
@@ -211,20 +219,26 @@ def evaluate(
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
     ] = None,
 ) -> None:
-    """How good the probabilities are: of bags and, where instance labels exist, of instances.
+    """Measure how good the probabilities are: of bags and, where instance labels exist, of instances.
 
     The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name
     another.
     """
-    stated = cli_evidence.chosen(label, fraction, count, candidates)
+    stated = chosen(label, fraction, count, candidates)
+    refuse_mistyped(data, (bag, *_names(stated), *parse_names(instance_label)))
+    from bagwise.cli.evidence import open_model, read_for, truth
+    from bagwise.io.plain_json import plain_numbers
+    from bagwise.report import content
+    from bagwise.report.answers import collect
+
     check_outputs({"--json": json_output}, (model, data))
     saved = open_model(model)
     only_instances = stated is None and instance_label is not None
     known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances)
     if known.y is None and known.instance_y is None:
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
-    truth = cli_evidence.truth(saved, known, stated, data)
-    found = content.reports(collect(saved.estimator, known.bags, truth, known.instance_y, saved.label_names()))
+    stated_truth = truth(saved, known, stated, data)
+    found = content.reports(collect(saved.estimator, known.bags, stated_truth, known.instance_y, saved.label_names()))
     if json_output is None or not is_standard_output(json_output):
         print_measures(found)
     if json_output is not None:
@@ -240,13 +254,19 @@ def suggest_to_label(
     n: Annotated[int, typer.Option("-n", metavar="COUNT", help="How many.")] = 1,
     what: Annotated[str, typer.Option(metavar="bags|instances", help="What is to be labelled.")] = "bags",
     strategy: Annotated[
-        str, typer.Option(metavar="bald|entropy|random", help="Most informative, most uncertain, or by chance.")
+        str,
+        typer.Option(metavar="bald|entropy|random", help="Most informative, most uncertain, or random."),
     ] = "bald",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
     raw: Raw = False,
 ) -> None:
-    """What to label next. Where something is not known yet of some bags (or instances), only these are suggested."""
+    """Suggest what to label next. If some bags (or instances) are labelled already, only the others are suggested."""
+    refuse_mistyped(data, (bag,))
+    from bagwise import active
+    from bagwise.cli.evidence import open_model, read_for
+    from bagwise.io.tables import suffix_to_write, write_table
+
     if output is not None:
         suffix_to_write(output)
     check_outputs({"--output": output}, (model, data))
@@ -273,25 +293,28 @@ def report(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
-    title: Annotated[str, typer.Option(help="Heading of the page.")] = TITLE,
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
     ] = None,
 ) -> None:
-    """One self-contained HTML page: figures of merit where the truth is known, diagrams, bags to look at."""
+    """Write one HTML page about some bags: measures and diagrams where the truth is known, and a table of all bags."""
     shape = parse_image_shape(image_shape)
-    stated = cli_evidence.chosen(label, fraction, count, candidates)
+    stated = chosen(label, fraction, count, candidates)
+    refuse_mistyped(data, (bag, *_names(stated), *parse_names(instance_label)))
+    from bagwise.cli.evidence import open_model, read_for, truth
+    from bagwise.report.page import TITLE, write_report
+
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
     known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None)
-    truth = cli_evidence.truth(saved, known, stated, data)
     write_report(
         saved.estimator,
         known.bags,
-        truth,
+        truth(saved, known, stated, data),
         output,
         instance_y=known.instance_y,
-        title=title,
+        title=TITLE if title is None else title,
         image_shape=shape,
         labels=saved.label_names(),
     )
@@ -304,7 +327,15 @@ def demo(
         "demo"
     ),
 ) -> None:
-    """The main job on built-in data: which bags of handwritten digits hold a 9, and which digit is it?"""
+    """Try bagwise on built-in data: which bags of handwritten digits hold a 9, and which digit is it?"""
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    from bagwise.datasets import load_digit_bags
+    from bagwise.models.bag_gp import BagGP
+    from bagwise.report import content, write_report
+    from bagwise.report.answers import collect
+
     output.mkdir(parents=True, exist_ok=True)
     bags, y, instance_y = load_digit_bags(target=9)
     train, test = map(np.sort, train_test_split(np.arange(len(bags)), test_size=1 / 3, stratify=y, random_state=0))
@@ -340,14 +371,22 @@ _DEMO_NOTE = (
 # ---------------------------------------------------------------- choosing
 
 
-def _chosen_model(name: str) -> Any:
-    known = discover()
+def _check_model(name: str) -> None:
+    from bagwise.models import cards
+
+    known = cards()
     if name not in known:
         raise BagDataError(f"--model {name}: there is no such model; there are {', '.join(known)}.")
-    return known[name]
 
 
-def _unlabelled(known: BagData) -> Bags:
+def _names(stated: StatedColumns | None) -> tuple[str, ...]:
+    return () if stated is None else stated.names
+
+
+def _unlabelled(known: "BagData") -> "Bags":
     """The bags of which something is not known; all of them where that is none or nothing is known of any."""
+    import numpy as np
+    import pandas as pd
+
     absent = pd.isna(np.asarray(known.y)).reshape(len(known.bags), -1).any(axis=1) if known.y is not None else None
     return known.bags if absent is None or not absent.any() else known.bags[absent]

@@ -1,7 +1,7 @@
 """Which columns say what about the bags: from options to a fit, and from a fitted model back to its columns."""
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,71 +9,40 @@ import numpy as np
 
 from bagwise._validation import shorten
 from bagwise.cli.options import parse_names
+from bagwise.cli.stated import NAME_THEM, StatedColumns
 from bagwise.evidence import statements as evidence
 from bagwise.exceptions import BagDataError
 from bagwise.io.bag_data import BagData, is_archive, read_bags
 from bagwise.io.npz import unnamed_columns
 from bagwise.io.predictions import is_of_classes
-from bagwise.models import discover, load_with_notes
+from bagwise.models import cards, discover, load_with_notes
 from bagwise.report.answers import label_names
-
-KINDS = ("label", "fraction", "count", "candidates")
-NAME_THEM = "name the column with --label, --fraction, --count or --candidates"
-
-
-@dataclass(frozen=True)
-class StatedColumns:
-    """What bags say (one of ``KINDS``) and the columns, or arrays of an archive, that say it."""
-
-    kind: str = "label"
-    names: tuple[str, ...] = ()  # none: the usual array of an archive
-
-    @property
-    def option(self) -> str:
-        """As on the command line."""
-        return " ".join((f"--{self.kind}", ",".join(self.names))).strip()
-
-
-def chosen(
-    label: str | None, fraction: str | None, count: str | None, candidates: str | None = None
-) -> StatedColumns | None:
-    """The one option that was given, or None; two of them are an error."""
-    given = [
-        StatedColumns(kind, tuple(parse_names(text)))
-        for kind, text in zip(KINDS, (label, fraction, count, candidates), strict=True)
-        if text is not None
-    ]
-    if len(given) > 1:
-        both = " and ".join(stated.option for stated in given)
-        raise BagDataError(f"{both}: what is known of the bags comes from one of these options, not from several.")
-    return given[0] if given else None
-
 
 # ---------------------------------------------------------------- for a fit
 
 
 def usual(name: str) -> StatedColumns:
     """What bags say to a model where no option says it: candidates where it takes them, labels otherwise."""
-    return StatedColumns("candidates") if "candidates" in discover()[name].card.evidence else StatedColumns()
+    return StatedColumns("candidates") if "candidates" in cards()[name].evidence else StatedColumns()
 
 
 def with_evidence(name: str, stated: StatedColumns, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings for a model that takes this evidence; one that does not, or a contradiction, is an error."""
-    models = discover()
+    known_cards = cards()
     wanted = {stated.kind: stated.option} | ({} if known is None else {"known": f"--known {known}"})
     for kind, option in wanted.items():
-        if kind not in models[name].card.evidence:
-            others = [other for other, model in models.items() if kind in model.card.evidence]
+        if kind not in known_cards[name].evidence:
+            others = [other for other, card in known_cards.items() if kind in card.evidence]
             raise BagDataError(
-                f"{option}: {name} takes {', '.join(models[name].card.evidence)}; "
+                f"{option}: {name} takes {', '.join(known_cards[name].evidence)}; "
                 + (f"evidence of the kind {kind} is for {', '.join(others)}." if others else f"no model takes {kind}.")
             )
-    if stated.kind == "label" and len(stated.names) > 1 and "candidates" in models[name].card.evidence:
+    if stated.kind == "label" and len(stated.names) > 1 and "candidates" in known_cards[name].evidence:
         raise BagDataError(
             f"{stated.option}: {name} learns one class out of many, whose names stand in one column; where several "
             f"columns of 0/1 say which classes a bag may have, use --candidates {','.join(stated.names)}."
         )
-    if "evidence" not in inspect.signature(models[name]).parameters:
+    if "evidence" not in inspect.signature(discover()[name]).parameters:
         return settings
     if settings.get("evidence", stated.kind) != stated.kind:
         raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[stated.kind]}; leave it out.")

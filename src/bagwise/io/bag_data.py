@@ -12,6 +12,7 @@ from bagwise._files import PathLike
 from bagwise._validation import shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
+from bagwise.io.headers import refuse_missing
 from bagwise.io.npz import known_in_order, read_archive
 from bagwise.io.tables import SUFFIXES, read_table
 
@@ -98,11 +99,7 @@ def _check_columns(path: PathLike, frame: pd.DataFrame, names: Sequence[str], fe
     both = [name for name in names if name in features]
     if both:
         raise BagDataError(f"{path}: column {shorten(both)} is named both as a feature and as something else.")
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise BagDataError(
-            f"{path}: there is no column {shorten(missing)}; the table has {shorten(frame.columns, 12)}."
-        )
+    refuse_missing(path, names, frame.columns)
 
 
 def _labelled(y: Any, bags: Bags, names: Sequence[str]) -> Any:

@@ -15,6 +15,7 @@ import pyarrow.parquet
 from bagwise._files import PathLike, is_stream, write_whole
 from bagwise._validation import shorten, visible
 from bagwise.exceptions import BagDataError
+from bagwise.io.headers import refuse_missing
 from bagwise.io.table_sizes import check_arrow, check_csv_width, check_parquet, open_csv, text_columns
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather")
@@ -167,8 +168,7 @@ def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bag_keys(frame: pd.DataFrame, bag: str, path: PathLike) -> "pd.Series[Any]":
-    if bag not in frame.columns:
-        raise BagDataError(f"{path}: there is no column {bag!r}; the table has {shorten(frame.columns, 12)}.")
+    refuse_missing(path, [bag], frame.columns)
     keys = frame[bag].astype(object)
     absent = (keys.isna() | (keys.map(str).str.strip() == "")).to_numpy()
     if absent.any():

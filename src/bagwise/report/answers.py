@@ -19,6 +19,8 @@ from bagwise.predict.counts import FractionSummary
 
 Floats = NDArray[np.float64]
 
+PLAIN_WORDS = ("negative", "positive")
+
 
 @dataclass(frozen=True)
 class ReportedCounts:
@@ -60,6 +62,7 @@ class Answers:
     stated: Evidence | None = None  # the truth about bags, where it is more than labels
     counts: ReportedCounts | None = None
     classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
+    words: tuple[str, str] = PLAIN_WORDS  # for the two classes: the user's own, where these are names
 
     def measured_truth(self) -> Floats | None:
         """The truth about bags that measures by label go by.
@@ -100,7 +103,14 @@ def collect(model: Any, bags: Bags, y: Any, instance_y: Any, labels: Sequence[st
         else _columns(instance_truth(_per_instance(instance_y, bags), classes)),
         stated=stated,
         counts=None if stated is None else _count_answers(model, bags, stated),
+        words=class_words(classes),
     )
+
+
+def class_words(classes: Any) -> tuple[str, str]:
+    """The names of the two classes where they have some; "negative" and "positive" for numbers and truth values."""
+    first, second = np.ravel(classes)[:2].tolist()
+    return (first, second) if isinstance(first, str) and isinstance(second, str) else PLAIN_WORDS
 
 
 def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:

@@ -14,13 +14,12 @@ from sklearn.metrics import roc_curve
 
 from bagwise.inference.loop import Trace
 from bagwise.metrics import reliability_curve
-from bagwise.plots import BLUE, ORANGE, PALE, ReliabilityDisplay, TraceDisplay, open_frame, plain_legend, scaled
+from bagwise.plots import CURVES, PALE, ReliabilityDisplay, TraceDisplay, open_frame, plain_legend, scaled
 
 Floats = NDArray[np.float64]
 Curves = dict[str, tuple[Floats, Floats]]  # name -> truth (0, 1, NaN) and probability
 
 INK = "#222222"
-COLOURS = (BLUE, ORANGE, "#3d8168", "#7d5aa6")
 LARGEST_SIDE = 48  # pixels of an instance's image; more would only make the page heavy
 
 
@@ -28,7 +27,7 @@ def reliability_figure(curves: Curves) -> str:
     """Predicted probability against observed frequency, one line per curve."""
 
     def draw(ax: Axes) -> None:
-        for (name, (truth, proba)), colour in zip(curves.items(), COLOURS, strict=False):
+        for (name, (truth, proba)), colour in zip(curves.items(), CURVES, strict=False):
             ReliabilityDisplay(reliability_curve(truth, proba), name=name).plot(ax, color=colour)
 
     return _figure(draw, (4.4, 4.2))
@@ -39,7 +38,7 @@ def roc_figure(curves: Curves) -> str:
 
     def draw(ax: Axes) -> None:
         ax.plot([0, 1], [0, 1], color=PALE, linewidth=1.5)
-        for (name, (truth, proba)), colour in zip(curves.items(), COLOURS, strict=False):
+        for (name, (truth, proba)), colour in zip(curves.items(), CURVES, strict=False):
             known = ~np.isnan(truth)
             false_rate, true_rate, _ = roc_curve(truth[known], proba[known])
             ax.plot(false_rate, true_rate, color=colour, linewidth=1.8, label=name, clip_on=False)

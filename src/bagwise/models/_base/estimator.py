@@ -1,7 +1,7 @@
 """What every estimator shares: checked input, features, answers that follow from its rule, files."""
 
 from importlib.metadata import version
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from bagwise.exceptions import BagDataError, BagDataWarning, ModelFileError, war
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, make_features
 from bagwise.inference.loop import Trace
+from bagwise.models._base.card import ModelCard as ModelCard
 from bagwise.models._base.state import pack, unpack
 from bagwise.persistence import read_model, write_model
 from bagwise.predict import bags as predict
@@ -29,14 +30,6 @@ from bagwise.predict.points import Fitted
 SIZE_REACH = 4  # how many times larger than any training bag a bag may be before its probability is doubtful
 SIZED_REACH = 2  # the same, and how many times smaller, where size itself has an effect (``size_effect_``)
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-
-
-class ModelCard(NamedTuple):
-    """How a model presents itself to the command line, the docs and the contract checks."""
-
-    name: str  # on the command line and in model files
-    evidence: tuple[str, ...]  # what a bag may say
-    source: str  # where it comes from
 
 
 class BagEstimator(ClassifierMixin, BaseEstimator):
