@@ -49,6 +49,7 @@ def test_every_guide_has_code_and_is_run():
         "README.md",
         "docs/guide/bag_scores.md",
         "docs/guide/candidates.md",
+        "docs/guide/compare.md",
         "docs/guide/counts.md",
         "docs/guide/elections.md",
         "docs/guide/fractions.md",
@@ -139,6 +140,16 @@ def test_candidates_page_does_what_it_says(ran):
     assert set(ran["named"].instance_classes_) == {*ran["names"], "none of them"}
     assert ran["exact"].solver_ == "exact"
     assert (ran["made"].candidates.sum(axis=1) == 1).all()
+
+
+@guide("docs/guide/compare.md")
+def test_compare_page_does_what_it_says(ran):
+    result = ran["result"]
+    assert result.is_complete
+    assert result.metric == "bag auc"
+    assert {found.other for found in result.differences()} == {"bag-gp", "no learning"} - {result.best}
+    assert result.mean(result.best).mean > 0.8
+    assert ran["model"].score(ran["bags"], ran["y"]) > 0.8
 
 
 @guide("docs/guide/elections.md")

@@ -6,7 +6,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from bagwise._files import PathLike, write_whole
@@ -15,6 +14,7 @@ from bagwise.report import content, figures
 from bagwise.report.answers import Answers, collect
 from bagwise.report.bag_cards import ROWS_SHOWN, bag_cards, bag_rows
 from bagwise.report.figures import COLOURS, Curves
+from bagwise.report.templates import page_template
 
 TITLE = "What the model says about the bags"
 LABELS_IN_TABLE = 6
@@ -47,7 +47,7 @@ def write_report(
     labels : names of the label columns; None for those that the model knows
     """
     answers = collect(model, as_bags(bags), y, instance_y, labels)
-    html = _template().render(_context(model, answers, image_shape) | {"title": title, "note": note})
+    html = page_template("template.html").render(_context(model, answers, image_shape) | {"title": title, "note": note})
     write_whole(path, lambda stream: stream.write(html.encode("utf-8", errors="backslashreplace")))
     return Path(path)
 
@@ -132,14 +132,3 @@ def _curves(answers: Answers) -> Curves:
         if instances is not None:
             curves["instances"] = (instances[:, 0], answers.instance_probability[:, 0])
     return {name: pair for name, pair in curves.items() if not np.isnan(pair[0]).all()}
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("template.html")
