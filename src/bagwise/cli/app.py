@@ -33,6 +33,7 @@ from bagwise.cli.arguments import (
 from bagwise.cli.bench import bench
 from bagwise.cli.compare import compare
 from bagwise.cli.evidence import NAME_THEM, fitted_features, open_model, read_for
+from bagwise.cli.label import label_page
 from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
 from bagwise.datasets import load_digit_bags
@@ -302,6 +303,7 @@ def demo(
 
 app.command()(bench)
 app.command()(compare)
+app.command("label")(label_page)
 
 
 _DEMO_NOTE = (
