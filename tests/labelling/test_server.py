@@ -45,7 +45,7 @@ def test_first_item_is_what_suggest_asks_for(client, given):
     session, page = client
     bags, known, _, _ = given
     unknown = np.flatnonzero(np.isnan(known))
-    best = suggest(session._model, bags[unknown]).ids[0]
+    best = suggest(session.model, bags[unknown]).ids[0]
     shown = page.next()
     assert shown["item"]["bag"] == best
     assert "belief" not in json.dumps(shown)  # hidden until asked for
@@ -65,7 +65,7 @@ def test_twenty_items_are_labelled_and_each_is_on_disk_before_the_next_is_shown(
         assert found["progress"]["answers"] == count
     session.refit()
     assert session.progress().fitted_to == 28
-    model_answers = session._model.predict_proba(given[0])[:, 1] > 0.5
+    model_answers = session.model.predict_proba(given[0])[:, 1] > 0.5
     assert np.mean(model_answers == given[2]) > 0.7
 
 
@@ -167,8 +167,8 @@ def test_belief_is_told_on_demand_and_the_journal_says_that_it_was_seen(client, 
     item = page.next()["item"]
     found = page.get(f"belief?item={item['number']}").json()
     bag = given[0][item["number"]]
-    assert found["belief"][0] == pytest.approx(session._model.predict_proba(bag)[0, 1])
-    assert found["rows"] == pytest.approx(session._model.predict_instance_proba(bag)[:, 1].tolist())
+    assert found["belief"][0] == pytest.approx(session.model.predict_proba(bag)[0, 1])
+    assert found["rows"] == pytest.approx(session.model.predict_instance_proba(bag)[:, 1].tolist())
     page.answer(item, 1, shown=True)
     assert lines(tmp_path)[-1]["shown"] is True
     assert lines(tmp_path)[-1]["belief"] == pytest.approx(found["belief"], abs=1e-6)

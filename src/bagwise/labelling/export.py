@@ -53,7 +53,7 @@ def _feature_table(pool: Pool, bag: str, labels: Sequence[str]) -> pd.DataFrame:
     names = pool.bags.feature_names or [f"x{number}" for number in range(pool.bags.n_features)]
     table = pd.DataFrame(rows, columns=list(names))
     table.insert(0, bag, np.array(pool.bags.ids, dtype=object)[pool.bags.index])
-    if pool.y is not None:
+    if pool.what == "instances" and pool.y is not None:
         stated = np.asarray(pool.y).reshape(len(pool.bags), -1)[pool.bags.index]
         table[list(labels)] = stated
     order = np.argsort(pool.bags.rows, kind="stable")

@@ -12,7 +12,7 @@ from bagwise.bags import Bags
 from bagwise.evidence.candidates import candidate_sets
 from bagwise.exceptions import BagDataError
 from bagwise.labelling.journal import Entry, Key, agreed
-from bagwise.labelling.question import ONE_OF, SEVERAL, TWO, Question
+from bagwise.labelling.question import ONE_OF, TWO, Question
 from bagwise.metrics import truth_of
 
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ class Pool:
     what: str
     question: Question
     before: Floats  # (items, values) of 0, 1 and NaN
-    y: Any = None  # where instances are labelled: what the bags state, as it is
+    y: Any = None  # what the bags state, where that is not what is asked: instances are labelled, or candidates known
     classes: Any = None  # the two class values of a single label
     _numbers: dict[Key, int] = field(default_factory=dict)
 
@@ -66,7 +66,8 @@ class Pool:
         for key, entries in answers.items():
             found = agreed(entries)
             if found is not None:
-                values[self.number(key)] = found
+                settled = self.question.kind != ONE_OF or sum(found) == 1
+                values[self.number(key)] = found if settled else np.nan
         return values
 
     def evidence(self, values: Floats) -> tuple[Bags, Any] | None:
@@ -79,6 +80,8 @@ class Pool:
             y = np.full(len(values), None, dtype=object)
             y[there] = np.asarray(self.classes)[values[there, 0].astype(int)]
             return (self.bags, y) if len(np.unique(values[there, 0])) == 2 else None
+        if self.question.kind == ONE_OF and self.y is not None:
+            values = np.where(np.isnan(values).any(axis=1, keepdims=True), self.y, values)
         if np.isnan(values).all():
             return None
         return self.bags, pd.DataFrame(values, index=list(self.bags.ids), columns=list(self.question.options))
@@ -93,8 +96,9 @@ def make_pool(model: Any, bags: Bags, y: Any, what: str, question: Question) -> 
         before = np.full((len(bags), question.n_values), np.nan)
     elif question.kind == ONE_OF:
         sets = candidate_sets(y, bags, keyed=True, classes=model.classes_)
-        before = np.where(sets.observed[:, None], sets.table, np.nan)
+        single = sets.table.sum(axis=1, keepdims=True) == 1
+        stated = np.where(sets.observed[:, None], sets.table, np.nan)
+        return Pool(bags, what, question, np.where(single, stated, np.nan), stated)
     else:
         before = np.asarray(truth_of(y, model.classes_)).reshape(len(bags), -1)
-    classes = model.classes_ if question.kind != SEVERAL else None
-    return Pool(bags, what, question, before, None, classes)
+    return Pool(bags, what, question, before, None, model.classes_)

@@ -58,6 +58,11 @@ class Session:
         if self._worker is not None:
             self._worker.start()
 
+    @property
+    def model(self) -> Any:
+        """The model that asks at present."""
+        return self._model
+
     # ------------------------------------------------------------ what a person does
 
     def next(self, tab: str) -> int | None:
