@@ -53,6 +53,7 @@ def test_every_guide_has_code_and_is_run():
         "docs/guide/counts.md",
         "docs/guide/elections.md",
         "docs/guide/fractions.md",
+        "docs/guide/labelling.md",
         "docs/guide/labels.md",
         "docs/guide/large_bags.md",
         "docs/guide/logistic.md",
@@ -79,6 +80,15 @@ def test_labels_page_does_what_it_says(ran):
     assert ran["model"].inference_ == "ep"
     assert ran["two"].predict_proba(new).shape == (100, 2)
     assert Path("report.html").is_file()
+
+
+@guide("docs/guide/labelling.md")
+def test_labelling_page_does_what_it_says(ran):
+    assert [line["kind"] for line in ran["lines"]] == ["begin", *["answer"] * 4, "undo"]
+    assert ran["progress"].answers == 3
+    assert ran["progress"].fitted_to == 15
+    assert ran["progress"].message is None
+    assert ran["undone"] == ran["number"]
 
 
 @guide("docs/guide/large_bags.md")

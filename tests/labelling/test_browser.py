@@ -140,6 +140,28 @@ def test_hostile_names_are_text_and_belief_is_hidden_until_asked_for(browser, fo
         assert page.locator("#belief").is_hidden()
 
 
+def test_label_columns_are_ticked_by_number_and_saved_with_y(browser, folder):
+    bags, y, _ = make_bags(24, 2, random_state=0)
+    both = np.column_stack([y, np.arange(24) % 2]).astype(float)
+    both[8:] = np.nan
+    frame = pd.DataFrame(bags.X, columns=["u", "v"]).assign(bag=[f"b{number}" for number in bags.index])
+    frame[["fox", "owl"]] = both[bags.index]
+    frame.to_csv(folder / "bags.csv", index=False)
+    named = bags.with_features(pd.DataFrame(bags.X, columns=["u", "v"]))
+    model = BagGP(n_inducing=6, learn=False, random_state=0).fit(
+        named, pd.DataFrame(both, list(bags.ids), ["fox", "owl"])
+    )
+    model.save(folder / "model", notes={"bag": "bag", "known": None, "label": ["fox", "owl"], "arrays": []})
+    with served(folder) as (_, url):
+        page = opened(browser, url)
+        page.keyboard.press("1")
+        page.keyboard.press("2")
+        page.keyboard.press("1")
+        press(page, "y")
+        press(page, "n")
+        assert [record["values"] for record in answers(folder)] == [[0, 1], [0, 0]]
+
+
 def test_page_of_another_origin_can_neither_read_nor_write(browser, folder):
     with served(folder) as (_, url):
         page = browser.new_page()

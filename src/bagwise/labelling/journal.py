@@ -18,7 +18,7 @@ _KINDS = ("begin", "answer", "skip", "undo")
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """An answer (or, with no values, a skip) that was not taken back."""
 
     id: str
@@ -36,7 +36,7 @@ class Journal:
         self.path, self._question = path, question
         self._head = {"what": what, "options": list(question.options)}
         self._read_to = 0
-        self._entries: dict[str, Entry] = {}  # by id, in the order given; without those taken back
+        self._entries: dict[str, JournalEntry] = {}  # by id, in the order given; without those taken back
         check_writable(path)
         if path.exists():
             cut_unfinished(path)
@@ -45,7 +45,7 @@ class Journal:
         self.refresh()
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Answers and skips, in the order given."""
         return list(self._entries.values())
 
@@ -76,9 +76,9 @@ class Journal:
             self._read_to = before + stream.read().rfind(b"\n") + 1
         return self._read_to > before
 
-    def latest(self) -> dict[Key, list[Entry]]:
+    def latest(self) -> dict[Key, list[JournalEntry]]:
         """What is known of every item: the last word of each person."""
-        found: dict[Key, dict[str, Entry]] = {}
+        found: dict[Key, dict[str, JournalEntry]] = {}
         for entry in self._entries.values():
             found.setdefault(entry.key, {}).pop(entry.by, None)
             found[entry.key][entry.by] = entry
@@ -108,17 +108,19 @@ class Journal:
                 f"{self._head['what']} are labelled with {self._head['options']}; name another file with --answers."
             )
 
-    def _entry(self, record: dict[str, Any]) -> Entry:
+    def _entry(self, record: dict[str, Any]) -> JournalEntry:
         belief = record.get("belief")
         try:
             key = str(record["bag"]), None if record["row"] is None else int(record["row"])
             chosen = None if record["kind"] == "skip" else self._question.checked(record["values"])
-            return Entry(record["id"], record["by"], key, chosen, belief and tuple(belief), bool(record.get("shown")))
+            return JournalEntry(
+                record["id"], record["by"], key, chosen, belief and tuple(belief), bool(record.get("shown"))
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise BagDataError(f"{self.path}: the line with id {record['id']!r} is no answer ({error}).") from error
 
 
-def agreed(entries: Sequence[Entry]) -> tuple[float, ...] | None:
+def agreed(entries: Sequence[JournalEntry]) -> tuple[float, ...] | None:
     """What most people said, option by option; NaN where as many say yes as no; None where nobody answered."""
     said = [entry.values for entry in entries if entry.values is not None]
     if not said:

@@ -15,7 +15,7 @@ from bagwise.labelling.question import ONE_OF
 from bagwise.metrics import expected_auc, positive_proba
 
 
-class Fit(NamedTuple):
+class Refit(NamedTuple):
     """A fitted model and what it warned of."""
 
     model: Any
@@ -30,7 +30,7 @@ class Learner:
         self._learns = model.get_params(deep=False).get("learn") is True
         self._kernel = model.kernel_ if self._learns else None
 
-    def fit(self, bags: Bags, y: Any, n_labels: int) -> Fit:
+    def fit(self, bags: Bags, y: Any, n_labels: int) -> Refit:
         """A model of these labels; warnings are kept, not shown."""
         fresh = clone(self._estimator)
         keep = self._learns and n_labels < 2 * self._learned_at
@@ -40,7 +40,7 @@ class Learner:
             fresh.fit(bags, y)
         if self._learns and not keep:
             self._kernel, self._learned_at = fresh.kernel_, n_labels
-        return Fit(fresh, tuple(dict.fromkeys(str(warning.message) for warning in caught)))
+        return Refit(fresh, tuple(dict.fromkeys(str(warning.message) for warning in caught)))
 
 
 @dataclass(frozen=True, eq=False)

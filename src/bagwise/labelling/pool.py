@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bagwise.bags import Bags
 from bagwise.evidence.candidates import candidate_sets
 from bagwise.exceptions import BagDataError
-from bagwise.labelling.journal import Entry, Key, agreed
+from bagwise.labelling.journal import JournalEntry, Key, agreed
 from bagwise.labelling.question import ONE_OF, TWO, Question
 from bagwise.metrics import truth_of
 
@@ -60,7 +60,7 @@ class Pool:
             return np.array([number])
         return np.arange(self.bags.offsets[number], self.bags.offsets[number + 1])
 
-    def known(self, answers: Mapping[Key, Sequence[Entry]]) -> Floats:
+    def known(self, answers: Mapping[Key, Sequence[JournalEntry]]) -> Floats:
         """(items, values) what is known of every item now."""
         values = self.before.copy()
         for key, entries in answers.items():

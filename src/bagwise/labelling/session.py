@@ -2,19 +2,25 @@
 
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bagwise._files import PathLike
+from bagwise._validation import check_option
+from bagwise.active import QUERIES
+from bagwise.bags import as_bags
 from bagwise.labelling.journal import Journal
 from bagwise.labelling.learner import Asking, Learner, ask
-from bagwise.labelling.pool import Floats, Pool
+from bagwise.labelling.pool import Floats, Pool, make_pool
+from bagwise.labelling.question import question_for
 
 _MOST_TABS = 50  # remembered; the one not heard of for longest is forgotten first
 
 
 @dataclass(frozen=True)
-class Progress:
+class LabellingProgress:
     """How far the labelling is; ``None`` where nothing can be said."""
 
     known: int  # items known: from the data, and by answers
@@ -109,14 +115,14 @@ class Session:
             return own, None
         return own, model.predict_instance_proba(self.pool.bags[number])[:, 1].tolist()
 
-    def progress(self, tab: str | None = None) -> Progress:
+    def progress(self, tab: str | None = None) -> LabellingProgress:
         """How far it is."""
         with self._state:
             answers = self._journal.latest()
             known = int((~np.isnan(self._values)).all(axis=1).sum())
             place = np.flatnonzero(self._asking.order == self._tabs.get(tab or "", -1))
             bits = self._asking.bits[place[0]] if len(place) else np.nan
-            return Progress(
+            return LabellingProgress(
                 known=known,
                 answers=sum(any(entry.values is not None for entry in entries) for entries in answers.values()),
                 left=len(self.pool) - known,
@@ -231,6 +237,38 @@ class Session:
             self._state.notify_all()
         if self._worker is not None:
             self._worker.join(timeout=5.0)
+
+
+def open_session(
+    model: Any,
+    bags: Any,
+    y: Any,
+    answers: PathLike,
+    *,
+    what: str = "bags",
+    by: str = "",
+    strategy: str = "bald",
+    random_state: Any = None,
+) -> Session:
+    """Label bags (or instances) from Python, without the page.
+
+    Parameters
+    ----------
+    model : a fitted model; it asks first, and its settings are those of every fit that follows
+    bags : the bags, those already labelled among them
+    y : what is known of them, NaN (or None) where nothing is; None where nothing is known of any
+    answers : file of JSON lines; what it holds already counts
+    what : "bags" or "instances"
+    by : who answers
+    strategy : "bald", "entropy" or "random", see ``bagwise.active.suggest``
+    random_state : decides between equally good queries, and is all that "random" goes by
+    """
+    checked = as_bags(bags)
+    question = question_for(model, check_option("what", what, QUERIES), model.label_names_ or ["label"])
+    pool = make_pool(model, checked, y, what, question)
+    return Session(
+        model, pool, Journal(Path(answers), what, question), by=by, strategy=strategy, random_state=random_state
+    )
 
 
 def _number_known(values: Floats) -> int:
