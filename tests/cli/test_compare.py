@@ -1,6 +1,7 @@
 """``bagwise compare`` as a user meets it."""
 
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,19 +9,13 @@ import pytest
 from tests.cli.command import done, refused, run
 
 import bagwise.compare.run
+from bagwise.bench.description import Model
+from bagwise.cli.compare import how_to_fit
+from bagwise.compare import ComparisonResult
 from bagwise.datasets import make_bags
 from bagwise.io import write_npz
 
-FAST = (
-    "--jobs",
-    1,
-    "--folds",
-    2,
-    "--set",
-    "mil-gp-probit.n_inducing=8",
-    "--models",
-    "mil-gp-probit,bag-statistics-svm",
-)
+FAST = ("--jobs", 1, "--folds", 2, "--set", "mil-gp-probit.n_inducing=8", "--models", "mil-gp-probit,vgpmil")
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +38,20 @@ def test_compare_prints_tables_writes_a_page_and_the_printed_command_fits(folder
     result = done("compare", folder / "cells.csv", *columns, *FAST)
     assert "against the others" in result.stdout
     assert all((tmp_path / "compare" / f"comparison.{kind}").stat().st_size for kind in ("csv", "png", "html"))
-    (line,) = [line for line in result.stdout.splitlines() if line.startswith(("  bagwise fit", "  BagStatisticsSVM"))]
-    if line.startswith("  bagwise fit"):
-        done(*shlex.split(line)[1:])
-        assert "patient" in line  # a number, which would be taken for a feature
-        assert (tmp_path / "mil-gp-probit.safetensors").is_file()
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("  bagwise fit")]
+    assert "cell,patient" in line  # numbers, which would be taken for features
+    done(*shlex.split(line)[1:])
+    assert len(list(tmp_path.glob("*.safetensors"))) == 1
+
+
+def test_baseline_that_is_best_is_fitted_in_python():
+    model = Model("bag-statistics-svm", "BagStatisticsSVM", {"cv": 2})
+    sizes = {"test": 1, "train": 2}
+    record = {"model": model.name, "repeat": 0, "fold": 0, "metrics": {"bags": {"bag auc": 1.0}}, "sizes": sizes}
+    result = ComparisonResult((model,), ("bag auc",), "bag auc", 1, (record,))
+    lines = how_to_fit(result, Path("cells.csv"), {"--bag": "slide"})
+    assert lines[0] == "from bagwise.baselines import BagStatisticsSVM"
+    assert lines[1] == "model = BagStatisticsSVM(cv=2, random_state=0).fit(bags, y)"
 
 
 def test_same_command_again_measures_nothing(folder, tmp_path):

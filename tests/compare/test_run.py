@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from bagwise import BagGP, MILGPProbit
+from bagwise import MIPLGP, BagGP, MILGPProbit
 from bagwise.baselines import BagStatisticsSVM
 from bagwise.bench import run as bench_run
 from bagwise.bench.summary import paired_t_test
@@ -136,6 +136,36 @@ def test_fractions_are_compared_by_their_error():
     assert found.best == min(means, key=means.get)
     assert found.estimator("few").get_params()["evidence"] == "fraction"
     assert found.mean("more", "instance auc").mean > 0.7
+
+
+def test_counts_are_compared_by_the_probability_of_their_ranges(problem):
+    bags, y, _ = problem
+    ranges = np.column_stack([y, np.where(y == 1, bags.sizes, 0)])
+    found = compare_models(bags, ranges, {"one": BagGP(n_inducing=5, learn=False)}, evidence="count", folds=2)
+    assert found.metric == "count range_log_likelihood"
+    assert found.mean("one").n == 2, found.failed
+    assert found.mean("one").mean < 0
+
+
+def test_candidates_are_compared_by_the_share_of_right_classes():
+    bags = make_bags(18, 2, random_state=0)[0]
+    table = np.eye(3)[np.arange(18) % 3]
+    table[0] = [1, 1, 0]
+    model = MIPLGP(learn=False, n_inducing=6, random_state=0)
+    found = compare_models(bags, table, {"one": model}, evidence="candidates", folds=2)
+    assert found.metric == "class accuracy"
+    assert 0 <= found.mean("one").mean <= 1
+    assert found.mean("one").n == 2, found.failed
+
+
+def test_several_label_columns_are_averaged_within_a_fold(problem):
+    bags, y, _ = problem
+    both = np.column_stack([y, np.arange(36) % 2])
+    found = compare_models(bags, both, ["bag-statistics-svm"], settings={"bag-statistics-svm": SVM}, folds=2)
+    record = found.records[0]
+    expected = np.mean([metrics["bag auc"] for metrics in record["metrics"].values()])
+    assert len(record["metrics"]) == 2
+    assert found.values("bag-statistics-svm").loc[(0, record["fold"])] == pytest.approx(expected)
 
 
 def test_model_that_fails_is_told_of_and_does_not_win(problem, tmp_path):

@@ -186,8 +186,8 @@ def test_model_waits_for_both_answers_before_it_is_fitted(tmp_path):
 
 
 def test_kernel_is_learned_again_only_when_labels_have_doubled():
-    bags, y, _ = make_bags(12, 2, random_state=0)
-    model = BagGP(n_inducing=4, random_state=0).fit(bags, y)
+    bags, y, _ = make_bags(6, 1, random_state=0)
+    model = BagGP(n_inducing=3, random_state=0).fit(bags, y)
     learner = Learner(model, 10)
     assert learner.fit(bags, y, 19).model.get_params()["learn"] is False
     assert learner.fit(bags, y, 20).model.get_params()["learn"] is True

@@ -151,8 +151,9 @@ def how_to_fit(result: "ComparisonResult", data: Path, columns: dict[str, str | 
 
     best = result.best
     if kind_of(best) == "baseline":
-        name = type(result.estimator()).__name__
-        return [f"from bagwise.baselines import {name}", f"{name}().fit(bags, y)"]
+        estimator = result.estimator()
+        shown = " ".join(repr(estimator).split())
+        return [f"from bagwise.baselines import {type(estimator).__name__}", f"model = {shown}.fit(bags, y)"]
     (settings,) = [model.settings for model in result.models if model.name == best]
     options = [part for option, text in columns.items() if text for part in (option, text)]
     for name, value in settings.items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,16 @@ class Exhibit:
 
     def _picture(self, place: int, line: int) -> str | None:
         if self.image_shape is not None:
-            rows = self.pool.bags.X
-            one = Bags(rows[[place]], [0])
-            return image_uri(as_images(one, self.image_shape)[0], float(rows.min()), float(rows.max()))
+            one = Bags(self.pool.bags.X[[place]], [0])
+            return image_uri(as_images(one, self.image_shape)[0], *self._grey_scale)
         if self.image is None or self.frame is None or pd.isna(self.frame[self.image].iloc[line]):
             return None
         return f"picture/{line}"
+
+    @cached_property
+    def _grey_scale(self) -> tuple[float, float]:
+        """The smallest and the largest value, the same for all pictures."""
+        return float(self.pool.bags.X.min()), float(self.pool.bags.X.max())
 
     def picture(self, line: int) -> tuple[bytes, str]:
         """The picture that a row of the table names, and its kind; anything but a picture is an error."""

@@ -25,7 +25,7 @@ async function step(path, body) {
     display(await ask(path, body));
     trouble(null);
   } catch (error) {
-    trouble(`Nothing was stored: ${error.message}. Is bagwise label still running? Start it again with the same command and reload this page.`);
+    trouble(`Nothing was stored: ${error.message}. If bagwise label has ended, start it again with the same command and open the address that it prints.`);
   } finally {
     busy = false;
   }
@@ -144,7 +144,7 @@ async function watch() {
   try {
     report(await ask(`progress?tab=${tab}`));
   } catch (error) {
-    trouble(`bagwise label does not answer. Answers given so far are stored. Start it again with the same command and reload this page.`);
+    trouble(`bagwise label does not answer. Every answer so far is stored. Start it again with the same command and open the address that it prints.`);
   }
 }
 

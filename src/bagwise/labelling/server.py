@@ -133,7 +133,8 @@ def serve(make: Callable[[int], Gate], host: str, port: int, ready: Callable[[in
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         found = int(listener.getsockname()[1])
-        server = uvicorn.Server(uvicorn.Config(make(found), log_level="warning", lifespan="off", server_header=False))
+        options: dict[str, Any] = {"lifespan": "off", "ws": "none", "proxy_headers": False, "server_header": False}
+        server = uvicorn.Server(uvicorn.Config(make(found), log_level="warning", **options))
         ready(found)
         server.run(sockets=[listener])
 

@@ -139,10 +139,13 @@ class Session:
 
     def _best_for(self, tab: str) -> int | None:
         elsewhere = {number for other, number in self._tabs.items() if other != tab}
-        skipped = self._skipped()
-        waiting = [int(number) for number in self._asking.order if self._is_open(int(number))]
-        waiting.sort(key=lambda number: (number in elsewhere, number in skipped))
-        return waiting[0] if waiting else None
+        unknown = np.flatnonzero(np.isnan(self._values).any(axis=1))
+        waiting = self._asking.order[np.isin(self._asking.order, unknown)]
+        for left_out in (elsewhere | self._skipped(), elsewhere, set[int]()):
+            best = next((int(number) for number in waiting if int(number) not in left_out), None)
+            if best is not None:
+                return best
+        return None
 
     def _is_open(self, number: int) -> bool:
         return bool(np.isnan(self._values[number]).any())
