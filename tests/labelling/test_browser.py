@@ -71,7 +71,7 @@ def answers(folder):
 
 
 def shown(page):
-    return page.locator("#name").inner_text()
+    return page.locator("#name").inner_text().removeprefix("bag ")
 
 
 def press(page, key):

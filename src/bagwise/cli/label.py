@@ -14,6 +14,8 @@ from bagwise.cli.messages import say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names
 from bagwise.exceptions import BagDataError
 
+_OPTIONS_IN_TITLE = 4
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -85,7 +87,11 @@ class _Work:
     @property
     def title(self) -> str:
         """Heading of the page."""
-        return f"{', '.join(self.saved.columns.get('label') or ()) or 'label'}: which {self.pool.what}?"
+        from bagwise.labelling.question import SEVERAL
+
+        name = ", ".join(self.saved.columns.get("label") or ()) or f"Label the {self.pool.what}"
+        question = self.pool.question
+        return name if question.kind == SEVERAL else f"{name}: {' or '.join(question.options[:_OPTIONS_IN_TITLE])}?"
 
     def stated(self) -> tuple[str, list[str]]:
         """What the bags stated in the fit, and in which columns."""

@@ -68,7 +68,7 @@ function display(found) {
   find("belief").hidden = true;
   if (item === null) return;
   if (kind === "several") options.forEach((button) => button.setAttribute("aria-pressed", "false"));
-  find("name").textContent = item.row === null ? item.bag : `row ${item.row} of bag ${item.bag}`;
+  find("name").textContent = item.row === null ? `bag ${item.bag}` : `row ${item.row} of bag ${item.bag}`;
   find("where").textContent = item.row === null ? `${item.total} ${item.total === 1 ? "row" : "rows"}` : "";
   find("head").replaceChildren(...["row", ...item.columns].map((name) => cell("th", name)));
   find("rows").replaceChildren();
@@ -125,7 +125,7 @@ async function believe() {
   let text = `The model thinks ${told.join(", ")}.`;
   if (found.rows !== null && found.rows.length > 1) {
     const best = found.rows.indexOf(Math.max(...found.rows));
-    if (best < item.rows.length) text += ` Most suspicious: row ${item.rows[best].row} (${percent(found.rows[best])}).`;
+    if (best < item.rows.length) text += ` Most probable: row ${item.rows[best].row} (${percent(found.rows[best])}).`;
   }
   find("belief").textContent = text;
 }
@@ -134,7 +134,7 @@ function report(progress) {
   const parts = [`${progress.known} labelled (${progress.answers} here), ${progress.left} left`];
   if (progress.expected !== null) parts.push(`expected ${progress.measure} ${progress.expected.toFixed(2)}`);
   if (progress.bits !== null) parts.push(`this label is expected to tell ${progress.bits.toFixed(2)} bit`);
-  if (progress.guessed[1] > 0) parts.push(`guessed rightly ${progress.guessed[0]} of ${progress.guessed[1]}`);
+  if (progress.guessed[1] > 0) parts.push(`the model guessed ${progress.guessed[0]} of ${progress.guessed[1]} rightly`);
   parts.push(progress.fitting ? "fitting again …" : `the model knows ${progress.fitted_to} labels`);
   if (progress.message !== null) parts.push(progress.message);
   find("progress").textContent = parts.join(" · ");
