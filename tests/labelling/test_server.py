@@ -152,14 +152,30 @@ def test_second_person_sees_what_the_first_has_answered(client, given, tmp_path)
     assert ann.progress().answers == 1
 
 
-def test_people_who_disagree_leave_the_label_open(client, given, tmp_path):
+def test_people_who_disagree_leave_the_label_open_and_are_not_asked_again(client, tmp_path):
     ann, page = client
-    ben = open_session(tmp_path, by="ben")
+    ben, cy = (open_session(tmp_path, by=name) for name in ("ben", "cy"))
     item = page.next()["item"]
     page.answer(item, 1)
     ben.answer("b", item["number"], [0])
-    ann.next("one")
+    ann.refit()
+    assert page.next()["item"]["number"] != item["number"]
     assert np.isnan(ann.known()[item["number"], 0])
+    assert item["number"] in cy._waiting()
+    assert item["number"] not in ann._waiting()
+    cy.answer("c", item["number"], [1])
+    ann.next("one")
+    assert ann.known()[item["number"], 0] == 1
+
+
+def test_item_that_was_undone_after_a_fit_is_not_forgotten(client):
+    session, page = client
+    first = page.next()["item"]["number"]
+    page.answer({"number": first}, 1)
+    session.refit()
+    assert page.post("undo").json()["item"]["number"] == first
+    page.post("skip", item=first)
+    assert first in session._waiting()
 
 
 def test_belief_is_told_on_demand_and_the_journal_says_that_it_was_seen(client, given, tmp_path):

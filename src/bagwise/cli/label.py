@@ -14,14 +14,14 @@ from bagwise.cli.messages import say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names
 from bagwise.exceptions import BagDataError
 
-_OPTIONS_IN_TITLE = 4
-
 if TYPE_CHECKING:
     import pandas as pd
 
     from bagwise.cli.evidence import SavedModel
     from bagwise.labelling.journal import Journal
     from bagwise.labelling.pool import Floats, Pool
+
+_OPTIONS_IN_TITLE = 4
 
 
 def label_page(

@@ -13,7 +13,7 @@ from bagwise.active import QUERIES
 from bagwise.bags import as_bags
 from bagwise.labelling.journal import Journal
 from bagwise.labelling.learner import Asking, Learner, ask
-from bagwise.labelling.pool import Floats, Pool, make_pool
+from bagwise.labelling.pool import Floats, Ints, Pool, make_pool
 from bagwise.labelling.question import question_for
 
 _MOST_TABS = 50  # remembered; the one not heard of for longest is forgotten first
@@ -139,13 +139,23 @@ class Session:
 
     def _best_for(self, tab: str) -> int | None:
         elsewhere = {number for other, number in self._tabs.items() if other != tab}
-        unknown = np.flatnonzero(np.isnan(self._values).any(axis=1))
-        waiting = self._asking.order[np.isin(self._asking.order, unknown)]
+        waiting = self._waiting()
         for left_out in (elsewhere | self._skipped(), elsewhere, set[int]()):
             best = next((int(number) for number in waiting if int(number) not in left_out), None)
             if best is not None:
                 return best
         return None
+
+    def _waiting(self) -> Ints:
+        """Items to ask this person about, in order; last those that were known when the model was asked.
+
+        What the person has answered already is not asked again, though others may have said the opposite.
+        """
+        unknown = np.flatnonzero(np.isnan(self._values).any(axis=1))
+        told = [entry for entry in self._journal.entries if entry.by == self.by and entry.values is not None]
+        mine = np.array([self.pool.number(entry.key) for entry in told], dtype=np.int64)
+        wanted, order = np.setdiff1d(unknown, mine), self._asking.order
+        return np.concatenate([order[np.isin(order, wanted)], np.setdiff1d(wanted, order)])
 
     def _is_open(self, number: int) -> bool:
         return bool(np.isnan(self._values[number]).any())
@@ -179,7 +189,7 @@ class Session:
             self._state.notify_all()
 
     def _guessed(self) -> tuple[int, int]:
-        """Answers that the model, asked before, had thought more probable; only of two classes."""
+        """How many answers the model, asked before, had thought more probable than not; option by option."""
         told = [entry for entry in self._journal.entries if entry.values is not None and entry.belief is not None]
         rights = [
             (p > 0.5) == (value == 1)
