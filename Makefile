@@ -14,7 +14,7 @@ QUICK  := pytest -m "not statistical" -n 2 --dist worksteal
 # Runs a command with an empty home folder, so that what this machine remembers cannot hide a failure.
 AWAY   := home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT INT TERM && HOME="$$home" XDG_CACHE_HOME="$$home/.cache"
 
-.PHONY: demo test test-versions test-oldest test-newest lint bench statistical fuzz mutants docs package clean
+.PHONY: demo test test-versions test-oldest test-newest lint bench statistical browser fuzz mutants docs package clean
 
 demo: $(READY)
 	$(BIN)/bagwise demo --output demo
@@ -32,6 +32,12 @@ bench: $(READY)
 
 statistical: $(READY)
 	$(AWAY) $(BIN)/pytest -m statistical
+
+# The pages in Debian's Chromium; BAGWISE_CHROMIUM names another browser. Installs what it may; what is missing is skipped.
+browser: $(READY)
+	$(BIN)/$(PIP) playwright
+	command -v "$${BAGWISE_CHROMIUM:-chromium}" || apt-get install -y --no-install-recommends chromium || true
+	$(AWAY) $(BIN)/pytest -m browser -rs
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz

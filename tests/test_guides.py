@@ -49,9 +49,11 @@ def test_every_guide_has_code_and_is_run():
         "README.md",
         "docs/guide/bag_scores.md",
         "docs/guide/candidates.md",
+        "docs/guide/compare.md",
         "docs/guide/counts.md",
         "docs/guide/elections.md",
         "docs/guide/fractions.md",
+        "docs/guide/labelling.md",
         "docs/guide/labels.md",
         "docs/guide/large_bags.md",
         "docs/guide/logistic.md",
@@ -79,6 +81,15 @@ def test_labels_page_does_what_it_says(ran):
     assert ran["model"].inference_ == "ep"
     assert ran["two"].predict_proba(new).shape == (100, 2)
     assert Path("report.html").is_file()
+
+
+@guide("docs/guide/labelling.md")
+def test_labelling_page_does_what_it_says(ran):
+    assert [line["kind"] for line in ran["lines"]] == ["begin", *["answer"] * 4, "undo"]
+    assert ran["progress"].answers == 3
+    assert ran["progress"].fitted_to == 15
+    assert ran["progress"].message is None
+    assert ran["undone"] == ran["number"]
 
 
 @guide("docs/guide/large_bags.md")
@@ -140,6 +151,16 @@ def test_candidates_page_does_what_it_says(ran):
     assert set(ran["named"].instance_classes_) == {*ran["names"], "none of them"}
     assert ran["exact"].solver_ == "exact"
     assert (ran["made"].candidates.sum(axis=1) == 1).all()
+
+
+@guide("docs/guide/compare.md")
+def test_compare_page_does_what_it_says(ran):
+    result = ran["result"]
+    assert result.is_complete
+    assert result.metric == "bag auc"
+    assert {found.other for found in result.differences()} == {"bag-gp", "no learning"} - {result.best}
+    assert result.mean(result.best).mean > 0.8
+    assert ran["model"].score(ran["bags"], ran["y"]) > 0.8
 
 
 @guide("docs/guide/elections.md")

@@ -9,7 +9,23 @@ import typer
 from typer.core import TyperGroup
 
 from bagwise._files import is_standard_output, write_whole
+from bagwise.cli.arguments import (
+    BagColumn,
+    CandidateColumns,
+    CountColumns,
+    Data,
+    FeatureColumns,
+    FractionColumn,
+    IgnoredColumns,
+    InstanceColumns,
+    KnownColumn,
+    LabelColumns,
+    ModelFile,
+    Raw,
+)
 from bagwise.cli.bench import bench
+from bagwise.cli.compare import compare
+from bagwise.cli.label import label_page
 from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
 from bagwise.cli.stated import NAME_THEM, StatedColumns, chosen
@@ -46,41 +62,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow table with one row per instance, or .npz archive.")
-]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `bagwise fit`.")]
-BagColumn = Annotated[str | None, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")]
-LabelColumns = Annotated[
-    str | None, typer.Option("--label", metavar="COL[,COL]", help="Column(s) with the bag's label.")
-]
-FractionColumn = Annotated[
-    str | None,
-    typer.Option("--fraction", metavar="COL", help="Column with the fraction of positives in the bag, 0 to 1."),
-]
-CountColumns = Annotated[
-    str | None,
-    typer.Option("--count", metavar="LO,HI", help="Columns with the lowest and highest number of positives."),
-]
-CandidateColumns = Annotated[
-    str | None,
-    typer.Option(
-        "--candidates",
-        metavar="COL,COL,...",
-        help="Columns of 0/1, one per class that the bag may have; in an .npz archive one array of shape (B, classes).",
-    ),
-]
-Raw = Annotated[
-    bool,
-    typer.Option(
-        "--raw", help="Keep text in CSV files as it is, even where a spreadsheet would take it for a formula."
-    ),
-]
-InstanceColumns = Annotated[
-    str | None,
-    typer.Option("--instance-label", metavar="COL[,COL]", help="Column(s) with instance labels, for evaluation only."),
-]
 
 
 def main() -> None:
@@ -130,17 +111,9 @@ def fit(
     fraction: FractionColumn = None,
     count: CountColumns = None,
     candidates: CandidateColumns = None,
-    known: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="Column with instances known one by one: 0, 1 or empty. They are learned from."
-        ),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(metavar="COL,...", help="Feature columns; without it every column not named otherwise."),
-    ] = None,
-    ignore: Annotated[str | None, typer.Option(metavar="COL,...", help="Columns that are no features.")] = None,
+    known: KnownColumn = None,
+    features: FeatureColumns = None,
+    ignore: IgnoredColumns = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -360,6 +333,8 @@ def demo(
 
 
 app.command()(bench)
+app.command()(compare)
+app.command("label")(label_page)
 
 
 _DEMO_NOTE = (

@@ -1,6 +1,7 @@
 """Which columns say what about the bags: from options to a fit, and from a fitted model back to its columns."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,12 +51,25 @@ def with_evidence(name: str, stated: StatedColumns, known: str | None, settings:
 
 
 def read_for_fit(
-    data: Path, bag: str | None, stated: StatedColumns, known: str | None, features: list[str], ignore: list[str]
+    data: Path,
+    bag: str | None,
+    stated: StatedColumns,
+    known: str | None,
+    features: list[str],
+    ignore: list[str],
+    instance_labels: Sequence[str] = (),
 ) -> BagData:
     """The bags and what they say; without any of it there is nothing to learn from."""
     _check_names(stated, data)
-    names = array_names(stated, data)
-    found = read_bags(data, bag=bag, labels=names, known=known, features=features or None, ignore=ignore)
+    found = read_bags(
+        data,
+        bag=bag,
+        labels=array_names(stated, data),
+        known=known,
+        instance_labels=instance_labels,
+        features=features or None,
+        ignore=ignore,
+    )
     if found.y is None:
         raise BagDataError(f"{data}: nothing is stated about the bags that could be learned from; {NAME_THEM}.")
     return _numbered(_with_table(found, stated)) if stated.kind == "candidates" else found

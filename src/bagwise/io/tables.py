@@ -1,6 +1,7 @@
 """Long tables, one row per instance: CSV, Parquet, Arrow."""
 
 import csv
+import io
 import re
 import warnings
 from collections.abc import Callable
@@ -54,6 +55,13 @@ def write_table(frame: pd.DataFrame, path: PathLike, *, raw: bool = False) -> No
         ".feather": lambda stream: frame.reset_index(drop=True).to_feather(stream),
     }
     write_whole(path, write[suffix_to_write(path)])
+
+
+def csv_bytes(frame: pd.DataFrame, *, raw: bool = False) -> bytes:
+    """The CSV file that ``write_table`` would write."""
+    stream = io.BytesIO()
+    _write_csv(frame, stream, raw, None)
+    return stream.getvalue()
 
 
 def _write_csv(frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: dict[str, Any] | None) -> None:

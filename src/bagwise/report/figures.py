@@ -77,7 +77,7 @@ def image_uri(image: Floats, low: float, high: float) -> str:
     stride = -(-max(image.shape[:2]) // LARGEST_SIDE)
     stream = io.BytesIO()
     imsave(stream, scaled(image[::stride, ::stride], low, high), cmap="gray_r", vmin=0, vmax=1, format="png")
-    return _uri("image/png", stream.getvalue())
+    return png_uri(stream.getvalue())
 
 
 def _figure(draw: Callable[[Axes], object], size: tuple[float, float]) -> str:
@@ -87,6 +87,11 @@ def _figure(draw: Callable[[Axes], object], size: tuple[float, float]) -> str:
         stream = io.BytesIO()
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _uri("image/svg+xml", stream.getvalue())
+
+
+def png_uri(content: bytes) -> str:
+    """A picture that is there already."""
+    return _uri("image/png", content)
 
 
 def _uri(kind: str, content: bytes) -> str:

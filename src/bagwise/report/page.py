@@ -6,7 +6,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 import pandas as pd
 
@@ -19,6 +18,7 @@ from bagwise.report import content, figures
 from bagwise.report.answers import Answers, collect
 from bagwise.report.bag_cards import ROWS_SHOWN, bag_cards, table_of_bags
 from bagwise.report.figures import Curves
+from bagwise.report.templates import page_template
 
 TITLE = "What the model says about the bags"
 LABELS_IN_TABLE = 6
@@ -59,7 +59,7 @@ def write_report(
         "note": note,
         "bag_table": table_of_bags(answers, _labels_shown(answers), _about(about, answers)),
     }
-    html = _template().render(_context(model, answers, image_shape) | told)
+    html = page_template("template.html").render(_context(model, answers, image_shape) | told)
     write_whole(path, lambda stream: stream.write(html.encode("utf-8", errors="backslashreplace")))
     return Path(path)
 
@@ -174,14 +174,3 @@ def _curves(answers: Answers) -> Curves:
         if instances is not None:
             curves["instances"] = (instances[:, 0], answers.instance_probability[:, 0])
     return {name: pair for name, pair in curves.items() if not np.isnan(pair[0]).all()}
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("template.html")

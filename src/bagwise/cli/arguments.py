@@ -1,0 +1,54 @@
+"""Arguments and options that several commands have in common."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow table with one row per instance, or .npz archive.")
+]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `bagwise fit`.")]
+BagColumn = Annotated[str | None, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")]
+LabelColumns = Annotated[
+    str | None, typer.Option("--label", metavar="COL[,COL]", help="Column(s) with the bag's label.")
+]
+FractionColumn = Annotated[
+    str | None,
+    typer.Option("--fraction", metavar="COL", help="Column with the fraction of positives in the bag, 0 to 1."),
+]
+CountColumns = Annotated[
+    str | None,
+    typer.Option("--count", metavar="LO,HI", help="Columns with the lowest and highest number of positives."),
+]
+CandidateColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--candidates",
+        metavar="COL,COL,...",
+        help="Columns of 0/1, one per class that the bag may have; in an .npz archive one array of shape (B, classes).",
+    ),
+]
+Raw = Annotated[
+    bool,
+    typer.Option(
+        "--raw", help="Keep text in CSV files as it is, even where a spreadsheet would take it for a formula."
+    ),
+]
+InstanceColumns = Annotated[
+    str | None,
+    typer.Option("--instance-label", metavar="COL[,COL]", help="Column(s) with instance labels, for evaluation only."),
+]
+KnownColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--known", metavar="COL", help="Column with instances known one by one: 0, 1 or empty. They are learned from."
+    ),
+]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option("--features", metavar="COL,...", help="Feature columns; without it every column not named otherwise."),
+]
+IgnoredColumns = Annotated[
+    str | None, typer.Option("--ignore", metavar="COL,...", help="Columns that are no features.")
+]
