@@ -26,11 +26,11 @@ class AnnealedSVM(KernelBaseline):
     def __init__(
         self,
         kernel: str = "rbf",
-        C: float = 1.0,
+        C: float = 10.0,
         gamma: float | None = None,
         temperature: float = 1.0,
         cooling: float = 2.0,
-        max_iter: int = 5,
+        max_rounds: int = 5,
         standardize: bool = True,
         calibration: str = "sigmoid",
         cv: int = 3,
@@ -39,11 +39,11 @@ class AnnealedSVM(KernelBaseline):
         super().__init__(kernel, C, gamma, standardize, calibration, cv, random_state)
         self.temperature = temperature
         self.cooling = cooling
-        self.max_iter = max_iter
+        self.max_rounds = max_rounds
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check.check_count("max_iter", self.max_iter)
+        check.check_count("max_rounds", self.max_rounds)
         if check.check_positive("temperature", self.temperature) <= _COLDEST:
             raise BagDataError(f"temperature={self.temperature!r}: expected more than {_COLDEST}, where it ends.")
         if check.check_positive("cooling", self.cooling) <= 1.0:
@@ -55,7 +55,7 @@ class AnnealedSVM(KernelBaseline):
         belief = self._start(positive)
         temperature = float(self.temperature)
         while temperature > _COLDEST:
-            for _ in range(self.max_iter):
+            for _ in range(self.max_rounds):
                 function = self._machine(positive.X, belief, negatives, gamma)
                 before, belief = belief, self._believe(function.values(positive.X), positive, temperature)
                 if np.abs(belief - before).max() < _SETTLED:
@@ -145,18 +145,18 @@ class ALPSVM(AnnealedLabels):
     def __init__(
         self,
         kernel: str = "rbf",
-        C: float = 1.0,
+        C: float = 10.0,
         gamma: float | None = None,
         positive_share: float = 0.5,
         temperature: float = 1.0,
         cooling: float = 2.0,
-        max_iter: int = 5,
+        max_rounds: int = 5,
         standardize: bool = True,
         calibration: str = "sigmoid",
         cv: int = 3,
         random_state: Any = None,
     ) -> None:
-        super().__init__(kernel, C, gamma, temperature, cooling, max_iter, standardize, calibration, cv, random_state)
+        super().__init__(kernel, C, gamma, temperature, cooling, max_rounds, standardize, calibration, cv, random_state)
         self.positive_share = positive_share
 
     def _check_settings(self) -> None:

@@ -6,22 +6,23 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.optimize import minimize
-from torch import Tensor
 
 from bagwise import _validation as check
 from bagwise.bags import Bags
 from bagwise.baselines._base.baseline import CALIBRATED, Baseline
-from bagwise.baselines._base.machines import Floats, Machine, tensors_of
+from bagwise.baselines._base.machines import Floats, Machine, first_largest, largest
 from bagwise.baselines._base.parameters import documented_baseline
 from bagwise.models._base.saved import ModelCard
-from bagwise.numerics.segments import Segments
 
 _HALF = float(np.sqrt(np.log(2.0)))  # distance from the concept at which the probability is one half
 _NEAR, _FAR = 1e-12, 30.0  # squared distances between which log(-log(1 - exp(-d))) is computed as it stands
+_LARGEST_LOG = 6.0  # log U from which on 1 - exp(-U) is 1 in double precision
 _MOST_ROUNDS = 50  # of EM
-_LEAST_GAIN = 1e-6
+_LEAST_GAIN = 1e-4
+_SETTLED = 1e-6  # relative gain at which a climb ends
+
+Loss = Callable[[Floats], tuple[float, Floats]]  # of squared distances: its value and its gradient
 
 
 @dataclass(frozen=True)
@@ -34,54 +35,62 @@ class Concept(Machine):
 
     def scores(self, bags: Bags) -> Floats:
         """(B,) √log 2 - √(-log P): above 0 where P > ½, and linear in the distance far away."""
-        X, segments = tensors_of(bags)
-        distance = squared_distance(X, torch.from_numpy(np.concatenate([self.target, self.scale])))
-        log_p = log_noisy_or(distance, segments) if self.noisy_or else segments.max(-distance)
-        scores: Floats = (_HALF - (-log_p).clamp(min=0.0).sqrt()).numpy()
-        return scores
+        distance = squared_distances(bags.X, self.target, self.scale)
+        log_p = log_noisy_or(distance, bags)[0] if self.noisy_or else largest(-distance, bags)
+        return _HALF - np.sqrt(np.maximum(-log_p, 0.0))
 
 
-def squared_distance(X: Tensor, parameters: Tensor) -> Tensor:
-    """(N,) Σ_k scale_k² (x_k - target_k)² for parameters target, scale in one row."""
-    target, scale = parameters.chunk(2)
-    return ((X - target) * scale).square().sum(1)
+def squared_distances(X: Floats, target: Floats, scale: Floats) -> Floats:
+    """(N,) Σ_k scale_k² (x_k - target_k)²."""
+    found: Floats = np.square((X - target) * scale).sum(axis=1)
+    return found
 
 
-def log_noisy_or(distance: Tensor, segments: Segments) -> Tensor:
-    """(B,) log(1 - Π (1 - exp(-d))) over each bag, without loss of digits near and far.
+def log_noisy_or(distance: Floats, bags: Bags) -> tuple[Floats, Floats]:
+    """log(1 - Π (1 - exp(-d))) of each bag, without loss of digits near and far, and its gradient by d.
 
-    With U = -Σ log(1 - exp(-d)) it is log(1 - exp(-U)), and log U is the log-sum-exp of log(-log(1 - exp(-d))), which
-    is -d far away; log(1 - exp(-U)) is log U where U is tiny.
+    With U = -Σ log(1 - exp(-d)) it is log(1 - exp(-U)), and log U is the log-sum-exp of a = log(-log(1 - exp(-d))),
+    which is -d far away; log(1 - exp(-U)) is log U where U is tiny. Slopes: U / (exp(U) - 1) by log U, and
+    -p / ((1 - p) (-log(1 - p))) of a by d with p = exp(-d).
     """
-    middle = distance.clamp(_NEAR, _FAR)
-    each = torch.where(distance < _FAR, torch.log(-torch.log(-torch.expm1(-middle))), -distance)
-    log_u = segments.logsumexp(each)
-    return torch.where(log_u < -_FAR, log_u, torch.log(-torch.expm1(-log_u.clamp(-_FAR, 6.0).exp())))
+    p = np.exp(-np.clip(distance, _NEAR, _FAR))
+    hazard = -np.log1p(-p)
+    a = np.where(distance < _FAR, np.log(hazard), -distance)
+    top = largest(a, bags)
+    log_u = top + np.log(np.add.reduceat(np.exp(a - top[bags.index]), bags.offsets[:-1]))
+    u = np.exp(np.clip(log_u, -_FAR, _LARGEST_LOG))
+    value = np.where(log_u < -_FAR, log_u, np.log(-np.expm1(-u)))
+    slope = (u / np.expm1(u))[bags.index] * np.exp(a - log_u[bags.index])
+    return value, -slope * p / ((1.0 - p) * hazard)
 
 
-def log_density(parameters: Tensor, X: Tensor, segments: Segments, positive: Tensor) -> Tensor:
-    """Maron & Lozano-Pérez, log of the diverse density: Σ log P(positive bag) + Σ log(1 - P(negative bag))."""
-    distance = squared_distance(X, parameters)
-    none = segments.sum(torch.log(-torch.expm1(-distance.clamp(min=_NEAR))))
-    return torch.where(positive, log_noisy_or(distance, segments), none).sum()
+def density_loss(distance: Floats, bags: Bags, y: Floats) -> tuple[float, Floats]:
+    """Maron & Lozano-Pérez, minus the log diverse density: -Σ log P(positive bag) - Σ log(1 - P(negative bag))."""
+    value, gradient = log_noisy_or(distance, bags)
+    negative = y[bags.index] == 0
+    near = np.maximum(distance[negative], _NEAR)
+    slopes = np.where(negative, 0.0, -gradient)
+    slopes[negative] = -1.0 / np.expm1(np.minimum(near, 500.0))
+    return float(-value[y == 1].sum() - np.log(-np.expm1(-near)).sum()), slopes
 
 
-def log_density_of_witnesses(parameters: Tensor, witnesses: Tensor, positive: Tensor) -> Tensor:
+def witness_loss(distance: Floats, y: Floats) -> tuple[float, Floats]:
     """Zhang & Goldman: the same with one instance per bag."""
-    distance = squared_distance(witnesses, parameters)
-    return torch.where(positive, -distance, torch.log(-torch.expm1(-distance.clamp(min=_NEAR)))).sum()
+    near = np.maximum(distance, _NEAR)
+    value = np.where(y == 1, distance, -np.log(-np.expm1(-near))).sum()
+    return float(value), np.where(y == 1, 1.0, -1.0 / np.expm1(np.minimum(near, 500.0)))
 
 
-def climbed(objective: Callable[[Tensor], Tensor], start: Floats) -> tuple[Floats, float]:
-    """The parameters at the nearest maximum of the objective, and its value."""
+def climbed(loss: Loss, X: Floats, start: Floats) -> tuple[Floats, float]:
+    """Target and scale, in one row, at the nearest minimum of a loss of squared distances, and minus the loss."""
 
-    def loss(parameters: Floats) -> tuple[float, Floats]:
-        point = torch.tensor(parameters, requires_grad=True)
-        value = -objective(point)
-        (slope,) = torch.autograd.grad(value, point)
-        return float(value.detach()), slope.numpy()
+    def objective(parameters: Floats) -> tuple[float, Floats]:
+        target, scale = np.split(parameters, 2)
+        off = X - target
+        value, slope = loss(np.square(off * scale).sum(axis=1))
+        return value, np.concatenate([-2.0 * scale**2 * (slope @ off), 2.0 * scale * (slope @ off**2)])
 
-    found = minimize(loss, start, jac=True, method="L-BFGS-B")
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": _SETTLED})
     return found.x, -float(found.fun)
 
 
@@ -146,8 +155,7 @@ class DD(DiverseDensity):
     card = ModelCard("dd", ("label",), "Maron & Lozano-Pérez 1998", CALIBRATED)
 
     def _climb(self, bags: Bags, y: Floats, start: Floats) -> tuple[Floats, float]:
-        (X, segments), positive = tensors_of(bags), torch.from_numpy(y == 1)
-        return climbed(partial(log_density, X=X, segments=segments, positive=positive), start)
+        return climbed(partial(density_loss, bags=bags, y=y), bags.X, start)
 
     def _has_noisy_or(self) -> bool:
         return True
@@ -178,11 +186,10 @@ class EMDD(DiverseDensity):
     card = ModelCard("em-dd", ("label",), "Zhang & Goldman 2001", CALIBRATED)
 
     def _climb(self, bags: Bags, y: Floats, start: Floats) -> tuple[Floats, float]:
-        (X, segments), positive = tensors_of(bags), torch.from_numpy(y == 1)
         best, density = start, -np.inf
         for _ in range(_MOST_ROUNDS):
-            witnesses = X[segments.first_largest(-squared_distance(X, torch.from_numpy(best)))]
-            found, value = climbed(partial(log_density_of_witnesses, witnesses=witnesses, positive=positive), best)
+            witnesses = bags.X[first_largest(-squared_distances(bags.X, *np.split(best, 2)), bags)]
+            found, value = climbed(partial(witness_loss, y=y), witnesses, best)
             if value <= density + _LEAST_GAIN:
                 break
             best, density = found, value

@@ -43,4 +43,4 @@ class MiSVM(AlternatingSVM):
             labels[first_largest(values, bags)[y == 1]] = True
             return labels
 
-        return LargestRow(alternate(learn, choose, in_positive, self.max_iter))
+        return LargestRow(alternate(learn, choose, in_positive, self.max_rounds))

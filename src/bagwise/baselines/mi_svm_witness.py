@@ -44,4 +44,4 @@ class MISVM(AlternatingSVM):
             rows: NDArray[Any] = positives.X[first_largest(function.values(positives.X), positives)]
             return rows
 
-        return LargestRow(alternate(learn, choose, bag_means(positives.X, positives), self.max_iter))
+        return LargestRow(alternate(learn, choose, bag_means(positives.X, positives), self.max_rounds))

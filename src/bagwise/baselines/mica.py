@@ -43,16 +43,16 @@ class MICA(AlternatingSVM):
     def __init__(
         self,
         kernel: str = "rbf",
-        C: float = 1.0,
+        C: float = 10.0,
         gamma: float | None = None,
         n_centres: int = 100,
-        max_iter: int = 50,
+        max_rounds: int = 50,
         standardize: bool = True,
         calibration: str = "sigmoid",
         cv: int = 3,
         random_state: Any = None,
     ) -> None:
-        super().__init__(kernel, C, gamma, max_iter, standardize, calibration, cv, random_state)
+        super().__init__(kernel, C, gamma, max_rounds, standardize, calibration, cv, random_state)
         self.n_centres = n_centres
 
     def _check_settings(self) -> None:
@@ -75,5 +75,5 @@ class MICA(AlternatingSVM):
             rows: NDArray[Any] = own[first_largest(own @ machine[0], positive)]
             return rows
 
-        weights, intercept = alternate(learn, choose, bag_means(own, positive), self.max_iter)
+        weights, intercept = alternate(learn, choose, bag_means(own, positive), self.max_rounds)
         return LargestRow(RowFunction.of(centres, weights, intercept, gamma))

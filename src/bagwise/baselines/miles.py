@@ -58,7 +58,7 @@ class MILES(Baseline):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float = 10.0,
         gamma: float | None = None,
         standardize: bool = True,
         calibration: str = "sigmoid",

@@ -43,7 +43,7 @@ class SbMIL(KernelBaseline):
     def __init__(
         self,
         kernel: str = "rbf",
-        C: float = 1.0,
+        C: float = 10.0,
         gamma: float | None = None,
         eta: float = 0.5,
         standardize: bool = True,

@@ -1,5 +1,6 @@
 """The command line: thin, typed; bad input ends with one message and status 2."""
 
+import inspect
 import json
 import time
 from importlib.metadata import version
@@ -26,7 +27,7 @@ from bagwise.io.bag_data import BagData, read_bags
 from bagwise.io.plain_json import plain_numbers
 from bagwise.io.predictions import bag_table, instance_table
 from bagwise.io.tables import suffix_to_write, write_table
-from bagwise.models import discover
+from bagwise.models import discover_estimators
 from bagwise.models.bag_gp import BagGP
 from bagwise.report import content, write_report
 from bagwise.report.answers import collect
@@ -118,9 +119,10 @@ def _options(
 
 @app.command()
 def models() -> None:
-    """What models there are, what evidence they take, where they come from."""
-    rows = [(name, ", ".join(model.card.evidence), model.card.source) for name, model in discover().items()]
-    print_table(("name", "evidence per bag", "source"), rows)
+    """What models and baselines there are, what evidence they take, where they and their probabilities come from."""
+    cards = [model.card for model in discover_estimators().values()]
+    rows = [(card.name, ", ".join(card.evidence), card.source, card.probabilities) for card in cards]
+    print_table(("name", "evidence per bag", "source", "probabilities"), rows)
 
 
 @app.command()
@@ -157,8 +159,9 @@ def fit(
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     chosen = _chosen_model(model)
     stated = cli_evidence.chosen(label, fraction, count, candidates) or cli_evidence.usual(model)
+    progress = {"verbose": 1} if "verbose" in inspect.signature(chosen).parameters else {}
     estimator = chosen(
-        **cli_evidence.with_evidence(model, stated, known, {"verbose": 1} | parse_settings(settings or [], chosen))
+        **cli_evidence.with_evidence(model, stated, known, progress | parse_settings(settings or [], chosen))
     )
     checkpoint = getattr(estimator, "checkpoint", None)  # what is no name of a file, fit refuses
     check_outputs(
@@ -341,7 +344,7 @@ _DEMO_NOTE = (
 
 
 def _chosen_model(name: str) -> Any:
-    known = discover()
+    known = discover_estimators()
     if name not in known:
         raise BagDataError(f"--model {name}: there is no such model; there are {', '.join(known)}.")
     return known[name]

@@ -14,7 +14,7 @@ from bagwise.exceptions import BagDataError
 from bagwise.io.bag_data import BagData, is_archive, read_bags
 from bagwise.io.npz import unnamed_columns
 from bagwise.io.predictions import is_of_classes
-from bagwise.models import discover, load_with_notes
+from bagwise.models import discover_estimators, load_with_notes
 from bagwise.report.answers import label_names
 
 KINDS = ("label", "fraction", "count", "candidates")
@@ -54,12 +54,12 @@ def chosen(
 
 def usual(name: str) -> StatedColumns:
     """What bags say to a model where no option says it: candidates where it takes them, labels otherwise."""
-    return StatedColumns("candidates") if "candidates" in discover()[name].card.evidence else StatedColumns()
+    return StatedColumns("candidates") if "candidates" in discover_estimators()[name].card.evidence else StatedColumns()
 
 
 def with_evidence(name: str, stated: StatedColumns, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings for a model that takes this evidence; one that does not, or a contradiction, is an error."""
-    models = discover()
+    models = discover_estimators()
     wanted = {stated.kind: stated.option} | ({} if known is None else {"known": f"--known {known}"})
     for kind, option in wanted.items():
         if kind not in models[name].card.evidence:

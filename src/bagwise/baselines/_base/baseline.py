@@ -20,7 +20,7 @@ from bagwise.evidence.labels import read_labels
 from bagwise.models._base.label_answers import LabelAnswers
 from bagwise.models._base.saved import SavedEstimator
 
-CALIBRATED = "a sigmoid of held-out scores (Platt)"
+CALIBRATED = "calibrated"  # on held-out training bags
 
 
 class SavedBaseline(SavedEstimator, BaseEstimator):

@@ -57,7 +57,7 @@ def _pack(place: str, part: Any, tensors: Tensors) -> Any:
         packed = {name: _pack(f"{place}.{name}", value, tensors) for name, value in fields.items()}
         return {"kind": type(part).__name__, "fields": packed}
     if isinstance(part, np.ndarray):
-        tensors[place] = torch.from_numpy(np.ascontiguousarray(part, dtype=np.float64))
+        tensors[place] = torch.tensor(part, dtype=torch.float64)
         return {"tensor": place}
     return part
 

@@ -21,7 +21,7 @@ class KernelBaseline(Baseline):
     def __init__(
         self,
         kernel: str = "rbf",
-        C: float = 1.0,
+        C: float = 10.0,
         gamma: float | None = None,
         standardize: bool = True,
         calibration: str = "sigmoid",
@@ -64,20 +64,20 @@ class AlternatingSVM(KernelBaseline):
     def __init__(
         self,
         kernel: str = "rbf",
-        C: float = 1.0,
+        C: float = 10.0,
         gamma: float | None = None,
-        max_iter: int = 50,
+        max_rounds: int = 50,
         standardize: bool = True,
         calibration: str = "sigmoid",
         cv: int = 3,
         random_state: Any = None,
     ) -> None:
         super().__init__(kernel, C, gamma, standardize, calibration, cv, random_state)
-        self.max_iter = max_iter
+        self.max_rounds = max_rounds
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check.check_count("max_iter", self.max_iter)
+        check.check_count("max_rounds", self.max_rounds)
 
 
 def mean_gram(bags: Bags, gamma: float) -> Floats:

@@ -26,7 +26,7 @@ calibration : {"sigmoid", "slope"}
 cv : int
     Number of folds in which training bags are held out for the calibration; fewer are made where a class has fewer
     bags. The method is fitted so many times more. Increase it for small data, decrease it to save time.
-max_iter : int
+max_rounds : int
     Most rounds of the alternation; of methods with a temperature, rounds at each. Increase it if ``fit`` warns that it
     did not settle; it costs time.
 temperature : float

@@ -19,7 +19,7 @@ class ModelCard(NamedTuple):
     name: str  # on the command line and in model files
     evidence: tuple[str, ...]  # what a bag may say
     source: str  # where it comes from
-    probabilities: str = "of the model"  # or where else they come from
+    probabilities: str = "own"  # or where else they come from
 
 
 class SavedEstimator:

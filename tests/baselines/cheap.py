@@ -1,0 +1,16 @@
+"""Settings that make every baseline quick enough for the contract."""
+
+COLD = {"max_rounds": 2, "cooling": 4.0}
+CHEAP = {
+    "al-svm": COLD,
+    "alp-svm": COLD,
+    "attention-mil": {"hidden": 8, "attention": 4, "n_epochs": 8, "learning_rate": 0.05},
+    "aw-svm": COLD,
+    "dd": {"n_starts": 5},
+    "em-dd": {"n_starts": 2},
+    "mica": {"n_centres": 20},
+}
+
+
+def cheap(name, estimators):
+    return estimators[name](cv=2, **CHEAP.get(name, {}))
