@@ -63,7 +63,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "models/_base/estimator.py",
+        "models/_base/label_answers.py",
         ESTIMATOR,
         (
             "the columns of probabilities are swapped",
@@ -81,6 +81,10 @@ MUTANTS = [
             "seen = ~pd.isna(truth)\n",
             "seen = np.ones(truth.shape, dtype=bool)\n",
         ),
+    ),
+    *mutants_of(
+        "models/_base/estimator.py",
+        ESTIMATOR,
         (
             "the mean of the constant is in units of the prior",
             "bias * self.posterior_.mean[-1].cpu().numpy() if bias > 0",
