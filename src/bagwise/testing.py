@@ -74,12 +74,18 @@ def check_answers(estimator: Any) -> None:
         functions = instance.shape if _takes_candidates(estimator) else (bags.n_instances,)
         assert mean.shape == variance.shape == functions, "predict_latent has the wrong shape"
         assert (variance > 0).all(), "a latent variance is not positive"
-    right = y[np.arange(len(bags)), best] == 1 if y.ndim == 2 else classes[best] == y
+    holds = (y > 0).astype(int) if _takes_only_fractions(estimator) else y
+    right = y[np.arange(len(bags)), best] == 1 if y.ndim == 2 else classes[best] == holds
     assert model.score(bags, y) == np.mean(right), "score is not the accuracy over bags"
 
 
 def check_class_values(estimator: Any) -> None:
-    """Any two class values will do, and the second in sorted order is positive; candidates may have any names."""
+    """Any two class values will do, and the second in sorted order is positive; candidates may have any names.
+
+    (Fractions have no classes but "it holds none" and "it holds some".)
+    """
+    if _takes_only_fractions(estimator):
+        return
     bags, y = _problem(estimator)
     plain = _fit(estimator, bags, y).predict_proba(bags)
     if _takes_candidates(estimator):
@@ -187,12 +193,12 @@ def check_missing_labels(estimator: Any) -> None:
     if _has_latent(estimator):
         assert np.allclose(model.predict_latent(bags)[0], 0.0), "without labels the latent mean is not the prior's"
     else:
-        assert np.ptp(model.predict_proba(bags), axis=0).max() == 0.0, "without labels bags are told apart"
+        assert np.ptp(model.predict_instance_proba(bags), axis=0).max() == 0.0, "without labels instances differ"
 
 
 def check_columns(estimator: Any) -> None:
-    """Several labels at once answer with one column each (not where the columns of y are candidates)."""
-    if _takes_candidates(estimator):
+    """Several labels at once answer with one column each (not where y holds candidates or nothing but fractions)."""
+    if _takes_candidates(estimator) or _takes_only_fractions(estimator):
         return
     bags, y = _problem(estimator)
     both = np.column_stack([y, 1 - y])
@@ -238,6 +244,7 @@ def check_rule(estimator: Any) -> None:
     """Fit and prediction agree on what a bag is, and no answer depends on a constructor argument after the fit."""
     bags, y, _ = _easy_problem(estimator, sizes=(12, 20))
     model = _fit(estimator, bags, y)
+    y = (y > 0).astype(int) if _takes_only_fractions(estimator) else y
     if _has_latent(estimator):
         assert isinstance(model.rule_, Rule), "a fitted model must say what a bag is: rule_"
     classes = model.predict_proba(bags)
@@ -348,12 +355,20 @@ def _has_latent(estimator: Any) -> bool:
     return hasattr(estimator, "predict_latent")
 
 
+def _takes_only_fractions(estimator: Any) -> bool:
+    """Whether y holds fractions of positives, and nothing else."""
+    card = getattr(estimator, "card", None)
+    return card is not None and card.evidence == ("fraction",)
+
+
 def _problem(estimator: Any, seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDArray[Any]]:
     """Small bags, and what such an estimator learns of them: a label, or two candidates of three classes."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 6, n_bags)
     bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.repeat(np.arange(n_bags), sizes))
     positive = np.maximum.reduceat(bags.X[:, 0] > 0.8, bags.offsets[:-1])
+    if _takes_only_fractions(estimator):
+        return bags, np.add.reduceat(bags.X[:, 0] > 0.8, bags.offsets[:-1], dtype=float) / sizes
     if not _takes_candidates(estimator):
         return bags, positive.astype(int)
     true = np.where(positive, 0, np.where(bags.X[bags.offsets[:-1], 1] > 0, 1, 2))
@@ -378,6 +393,8 @@ def _easy_problem(
     angle = 2.0 * np.pi * kind[index] / kinds
     centre = np.where(marked[:, None], 3.0 * np.column_stack([np.cos(angle), np.sin(angle)]), 0.0)
     bags = Bags(centre + 0.5 * rng.normal(size=centre.shape), index)
+    if _takes_only_fractions(estimator):
+        return bags, np.add.reduceat(marked, bags.offsets[:-1], dtype=float) / counts, marked.astype(int)
     if kinds == 2:
         return bags, kind, marked.astype(int)
     wrong = (kind + rng.integers(1, 3, n_bags)) % 3

@@ -13,4 +13,5 @@ CHEAP = {
 
 
 def cheap(name, estimators):
-    return estimators[name](cv=2, **CHEAP.get(name, {}))
+    estimator = estimators[name](**CHEAP.get(name, {}))
+    return estimator.set_params(cv=2) if hasattr(estimator, "cv") else estimator

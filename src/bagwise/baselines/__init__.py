@@ -5,6 +5,9 @@ from bagwise.baselines.attention_mil import AttentionMIL
 from bagwise.baselines.bag_statistics_svm import BagStatisticsSVM
 from bagwise.baselines.citation_knn import CitationKNN
 from bagwise.baselines.diverse_density import DD, EMDD
+from bagwise.baselines.em_proportions import EMProportions
+from bagwise.baselines.inv_cal import InvCal
+from bagwise.baselines.mean_map import MeanMap
 from bagwise.baselines.mi_svm import MiSVM
 from bagwise.baselines.mi_svm_witness import MISVM
 from bagwise.baselines.mica import MICA
@@ -27,6 +30,9 @@ __all__ = [
     "AttentionMIL",
     "BagStatisticsSVM",
     "CitationKNN",
+    "EMProportions",
+    "InvCal",
+    "MeanMap",
     "MiSVM",
     "SbMIL",
 ]

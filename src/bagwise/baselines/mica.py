@@ -10,6 +10,7 @@ from bagwise.bags import Bags
 from bagwise.baselines._base.alternation import alternate
 from bagwise.baselines._base.baseline import CALIBRATED
 from bagwise.baselines._base.kernel_baseline import AlternatingSVM
+from bagwise.baselines._base.kernel_settings import centres_of
 from bagwise.baselines._base.linear_programme import one_norm_svm
 from bagwise.baselines._base.machines import Floats, LargestRow, RowFunction, bag_means, first_largest, kernel_matrix
 from bagwise.baselines._base.parameters import documented_baseline
@@ -25,12 +26,6 @@ class MICA(AlternatingSVM):
     linear programme of the paper leaves a choice. A bag is as positive as its most positive instance.
 
     The alternation finds a local optimum. Linear programmes grow slow with thousands of negative instances.
-
-    Parameters
-    ----------
-    n_centres : int
-        Number of instances, drawn at random, by which the Gaussian kernel describes an instance (a reduced kernel); not
-        used with the linear kernel. Increase it until the answers stop changing; it costs time.
 
     References
     ----------
@@ -61,8 +56,7 @@ class MICA(AlternatingSVM):
 
     def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> LargestRow:
         gamma = self._gamma(bags)
-        chosen = random.permutation(bags.n_instances)[: self.n_centres]
-        centres = np.eye(bags.n_features) if gamma == 0.0 else bags.X[np.sort(chosen)]
+        centres = centres_of(bags, gamma, self.n_centres, random)
         features = kernel_matrix(bags.X, centres, gamma)
         positive, in_positive = bags[y == 1], y[bags.index] == 1
         own, negatives = features[in_positive], features[~in_positive]

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise import _validation as check
 from bagwise.bags import Bags
 from bagwise.baselines._base.baseline import CALIBRATED, Baseline
+from bagwise.baselines._base.kernel_settings import check_kernel_settings, kernel_width
 from bagwise.baselines._base.linear_programme import one_norm_svm
 from bagwise.baselines._base.machines import Floats, Machine, largest
 from bagwise.baselines._base.parameters import documented_baseline
@@ -74,12 +74,10 @@ class MILES(Baseline):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check.check_positive("C", self.C)
-        if self.gamma is not None:
-            check.check_positive("gamma", self.gamma)
+        check_kernel_settings("rbf", self.C, self.gamma)
 
     def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> ConceptMachine:
-        gamma = 1.0 / bags.n_features if self.gamma is None else float(self.gamma)
+        gamma = kernel_width("rbf", self.gamma, bags)
         weights, intercept = one_norm_svm(likeness(bags, bags.X, gamma), np.where(y == 1, 1.0, -1.0), self.C)
         used = np.abs(weights) > 1e-12
         used[0] |= not used.any()

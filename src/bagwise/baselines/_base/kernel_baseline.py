@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 from bagwise import _validation as check
 from bagwise.bags import Bags
 from bagwise.baselines._base.baseline import Baseline
+from bagwise.baselines._base.kernel_settings import check_kernel_settings, kernel_width
 from bagwise.baselines._base.machines import Floats, RowFunction, kernel_matrix
 from bagwise.numerics.blocks import blocks
 
@@ -38,16 +39,10 @@ class KernelBaseline(Baseline):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check.check_option("kernel", self.kernel, ("rbf", "linear"))
-        check.check_positive("C", self.C)
-        if self.gamma is not None:
-            check.check_positive("gamma", self.gamma)
+        check_kernel_settings(self.kernel, self.C, self.gamma)
 
     def _gamma(self, bags: Bags) -> float:
-        """The width that is meant: 0 for the linear kernel."""
-        if self.kernel == "linear":
-            return 0.0
-        return 1.0 / bags.n_features if self.gamma is None else float(self.gamma)
+        return kernel_width(self.kernel, self.gamma, bags)
 
     def _row_svm(self, rows: Floats, y: NDArray[Any], gamma: float, weight: Floats | None = None) -> RowFunction:
         """The support vector machine of rows with labels of 0 and 1, each with its share of the penalty."""

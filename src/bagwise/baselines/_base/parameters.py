@@ -26,6 +26,9 @@ calibration : {"sigmoid", "slope"}
 cv : int
     Number of folds in which training bags are held out for the calibration; fewer are made where a class has fewer
     bags. The method is fitted so many times more. Increase it for small data, decrease it to save time.
+n_centres : int
+    Number of instances, drawn at random, by which the Gaussian kernel describes an instance (a reduced kernel); not
+    used with the linear kernel. Increase it until the answers stop changing; it costs time.
 max_rounds : int
     Most rounds of the alternation; of methods with a temperature, rounds at each. Increase it if ``fit`` warns that it
     did not settle; it costs time.
@@ -54,8 +57,8 @@ shift_ : ndarray of shape (D,)
 scale_ : ndarray of shape (D,)
     What every feature is divided by: its standard deviation, or 1 without standardising.
 machines_ : tuple of Machine
-    What was learned, one machine per label column: ``machines_[0].machine`` has the arrays of the method, ``slope``
-    and ``intercept`` belong to the calibration.
+    What was learned, one machine per label column. Where scores are calibrated, ``machines_[0].machine`` has the
+    arrays of the method, ``slope`` and ``intercept`` belong to the calibration.
 """
 
 

@@ -71,8 +71,8 @@ TABLE = Table(
     ),
     remarks=(
         "What the ± of the published figures means the paper does not say. The columns from mi-SVM on are "
-        "bagwise.baselines at their defaults (one penalty and width for all sets, where the papers chose them), decided "
-        "by the methods' own scores (calibration='slope').",
+        "bagwise.baselines at their defaults (one penalty and width for all sets, where the papers chose them), "
+        "decided by the methods' own scores (calibration='slope').",
         "GPMIL is published() with a learned constant and standardised features. MILGPProbit and VGPMIL, "
         "converged, keep the kernel of their papers (lengthscale √D, variance 1), with a learned constant.",
     ),
