@@ -8,7 +8,9 @@ CHEAP = {
     "aw-svm": COLD,
     "dd": {"n_starts": 5},
     "em-dd": {"n_starts": 2},
+    "em-proportions": {"n_centres": 20},
     "mica": {"n_centres": 20},
+    "pl-aggd": {"max_rounds": 3},
 }
 
 

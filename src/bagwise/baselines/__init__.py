@@ -4,6 +4,7 @@ from bagwise.baselines.annealed_svm import ALPSVM, ALSVM, AWSVM
 from bagwise.baselines.attention_mil import AttentionMIL
 from bagwise.baselines.bag_statistics_svm import BagStatisticsSVM
 from bagwise.baselines.citation_knn import CitationKNN
+from bagwise.baselines.clpl import CLPL
 from bagwise.baselines.diverse_density import DD, EMDD
 from bagwise.baselines.em_proportions import EMProportions
 from bagwise.baselines.inv_cal import InvCal
@@ -13,6 +14,8 @@ from bagwise.baselines.mi_svm_witness import MISVM
 from bagwise.baselines.mica import MICA
 from bagwise.baselines.miles import MILES
 from bagwise.baselines.nsk import NSK
+from bagwise.baselines.pl_aggd import PLAGGD
+from bagwise.baselines.pl_knn import PLKNN
 from bagwise.baselines.sb_mil import SbMIL
 from bagwise.baselines.sil import SIL
 
@@ -20,12 +23,15 @@ __all__ = [
     "ALPSVM",
     "ALSVM",
     "AWSVM",
+    "CLPL",
     "DD",
     "EMDD",
     "MICA",
     "MILES",
     "MISVM",
     "NSK",
+    "PLAGGD",
+    "PLKNN",
     "SIL",
     "AttentionMIL",
     "BagStatisticsSVM",

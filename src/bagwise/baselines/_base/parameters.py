@@ -38,14 +38,17 @@ temperature : float
     the machine may forget the positives for good.
 cooling : float
     Factor by which the temperature falls, above 1. Decrease it towards 1 for a slower, safer annealing.
+summary : {"mean", "maxmin"}
+    How one row is made of a bag: the mean of its instances, or their largest and smallest values side by side. Compare
+    both; "maxmin" keeps single instances that stand out.
 random_state : int, RandomState instance or None
     Where random numbers come from: those of the folds and of starting values. Give a number to get the same model
     again.
 """
 
 ATTRIBUTES = """
-classes_ : ndarray of shape (2,) or (K, 2)
-    The two class values, the second of which is called positive; one row per label column where there are several.
+classes_ : ndarray of shape (2,), (K, 2) or (q,)
+    The class values; of two, the second is called positive. One row per label column where there are several.
 label_names_ : tuple of str or None
     Names of the label columns where ``y`` has several, else None.
 n_features_in_ : int
@@ -56,6 +59,8 @@ shift_ : ndarray of shape (D,)
     What is subtracted from every feature: its mean, or 0 without standardising.
 scale_ : ndarray of shape (D,)
     What every feature is divided by: its standard deviation, or 1 without standardising.
+instance_classes_ : ndarray of shape (q + 1,)
+    The classes and, last, what an instance of none of them is called.
 machines_ : tuple of Machine
     What was learned, one machine per label column. Where scores are calibrated, ``machines_[0].machine`` has the
     arrays of the method, ``slope`` and ``intercept`` belong to the calibration.
