@@ -1,8 +1,10 @@
 """Every baseline keeps the contract of bagwise and of scikit-learn, and its file is read in a new process."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,3 +78,12 @@ def test_files_of_all_baselines_answer_bit_for_bit_the_same_in_a_new_process(tmp
         found = np.load(tmp_path / f"{name}.npz")
         assert np.array_equal(found["bag"], model.predict_proba(bags)), name
         assert np.array_equal(found["instance"], model.predict_instance_proba(bags)), name
+
+
+def test_table_of_the_page_is_that_of_the_cards():
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "baselines.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `([\w-]+)` \| (.+?) \| (.+?) \| (.+?) \|$", page, re.M)
+    cards = [(model.__name__, model.card) for model in BASELINES.values()]
+    assert sorted(rows) == sorted(
+        (name, card.name, ", ".join(card.evidence), card.source, card.probabilities) for name, card in cards
+    )
