@@ -60,7 +60,7 @@ class CLPL(CandidateBaseline):
     Cour, Sapp & Taskar, Learning from partial labels, Journal of Machine Learning Research 12, 2011: equation (5).
     """
 
-    card = ModelCard("clpl", ("candidates",), "Cour, Sapp & Taskar 2011", "soft-max of scores")
+    card = ModelCard("clpl", ("candidates", "label"), "Cour, Sapp & Taskar 2011", "soft-max of scores")
 
     def __init__(
         self, C: float = 1.0, summary: str = "mean", standardize: bool = True, random_state: Any = None

@@ -63,7 +63,7 @@ class PLAGGD(CandidateBaseline):
     Wang, Li & Zhang, Adaptive graph guided disambiguation for partial label learning, KDD 2019.
     """
 
-    card = ModelCard("pl-aggd", ("candidates",), "Wang, Li & Zhang 2019", SHARES)
+    card = ModelCard("pl-aggd", ("candidates", "label"), "Wang, Li & Zhang 2019", SHARES)
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ class PLKNN(CandidateBaseline):
     Hüllermeier & Beringer, Learning from ambiguously labeled examples, Intelligent Data Analysis 10, 2006.
     """
 
-    card = ModelCard("pl-knn", ("candidates",), "Hüllermeier & Beringer 2006", SHARES)
+    card = ModelCard("pl-knn", ("candidates", "label"), "Hüllermeier & Beringer 2006", SHARES)
 
     def __init__(
         self, neighbours: int = 10, summary: str = "mean", standardize: bool = True, random_state: Any = None

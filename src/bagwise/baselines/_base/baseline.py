@@ -35,6 +35,11 @@ class SavedBaseline(SavedEstimator, BaseEstimator):
     scale_: Floats
     machines_: tuple[Machine, ...]
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     @classmethod
     def restore(cls, description: dict[str, Any], tensors: dict[str, torch.Tensor], device: torch.device) -> Self:
         """The estimator that ``save`` described. Baselines compute on the processor, whatever the device."""
