@@ -155,8 +155,8 @@ MUTANTS = [
         ),
         (
             "the standard deviation is a variance",
-            '"mean": mean, "sd": np.sqrt(variance)}, labels)',
-            '"mean": mean, "sd": variance}, labels)',
+            '{"mean": mean, "sd": np.sqrt(variance)}',
+            '{"mean": mean, "sd": variance}',
         ),
         (
             "the less probable class is predicted",

@@ -17,13 +17,13 @@ MUTANTS = [
         PARTS,
         (
             "upper limits of a later part are those of the first bags",
-            "(count <= highest[part][bag])",
-            "(count <= highest[bag])",
+            "lowest[part], highest[part]))",
+            "lowest[part], highest))",
         ),
         (
             "lower limits of a later part are those of the first bags",
-            "(lowest[part][bag] <= count)",
-            "(lowest[bag] <= count)",
+            "lowest[part], highest[part]))",
+            "lowest, highest[part]))",
         ),
         ("the upper end of an interval is its lower end", "return ends[0], ends[1]", "return ends[0], ends[0]"),
         (
