@@ -48,6 +48,7 @@ def test_every_guide_has_code_and_is_run():
     assert {name_of(page) for page in GUIDES} == {
         "README.md",
         "docs/guide/bag_scores.md",
+        "docs/guide/baselines.md",
         "docs/guide/candidates.md",
         "docs/guide/compare.md",
         "docs/guide/counts.md",
@@ -90,6 +91,13 @@ def test_labelling_page_does_what_it_says(ran):
     assert ran["progress"].fitted_to == 15
     assert ran["progress"].message is None
     assert ran["undone"] == ran["number"]
+
+
+@guide("docs/guide/baselines.md")
+def test_baselines_page_does_what_it_says(ran):
+    p = ran["model"].predict_proba(ran["bags"])[:, 1]
+    assert roc_auc_score(ran["y"], p) > 0.8
+    assert roc_auc_score(ran["instance_y"], ran["model"].predict_instance_proba(ran["bags"])[:, 1]) > 0.7
 
 
 @guide("docs/guide/large_bags.md")

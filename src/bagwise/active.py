@@ -106,7 +106,12 @@ def suggest(
 
 
 def _checked_bags(model: Any, bags: Any) -> Bags:
-    check_is_fitted(model, "posterior_")
+    check_is_fitted(model)
+    if not hasattr(model, "posterior_"):
+        raise BagDataError(
+            f"suggest asks how sure a model is of itself; {type(model).__name__} is a baseline without a posterior. "
+            "Use a model such as BagGP."
+        )
     if model.rule_.of_classes:
         raise BagDataError(
             f"suggest asks for labels of two classes; {type(model).__name__} chooses one class out of many. Take the "

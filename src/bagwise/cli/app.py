@@ -1,5 +1,6 @@
 """The command line: thin, typed; bad input ends with one message and status 2."""
 
+import inspect
 import json
 import time
 from pathlib import Path
@@ -92,13 +93,15 @@ def _options(
 
 @app.command()
 def models() -> None:
-    """List the models, the evidence that each takes, and where it comes from."""
+    """List models and baselines, the evidence that each takes, where they and their probabilities come from."""
     from bagwise.models import cards
 
     known = cards()
     width = max(map(len, known))
     for name, card in known.items():
         print(f"{name:{width}s}  {', '.join(card.evidence)}\n{'':{width}s}  {card.source}")
+        if card.probabilities != "own":
+            print(f"{'':{width}s}  probabilities: {card.probabilities}")
 
 
 @app.command()
@@ -129,11 +132,12 @@ def fit(
     refuse_mistyped(data, (bag, known, *_names(named), *parse_names(features), *parse_names(ignore)))
     _check_model(model)
     from bagwise.cli import evidence as cli_evidence
-    from bagwise.models import discover
+    from bagwise.models import discover_estimators
 
-    kind, stated = discover()[model], named or cli_evidence.usual(model)
+    kind, stated = discover_estimators()[model], named or cli_evidence.usual(model)
+    progress = {"verbose": 1} if "verbose" in inspect.signature(kind).parameters else {}
     estimator: Any = kind(
-        **cli_evidence.with_evidence(model, stated, known, {"verbose": 1} | parse_settings(settings or [], kind))
+        **cli_evidence.with_evidence(model, stated, known, progress | parse_settings(settings or [], kind))
     )
     checkpoint = getattr(estimator, "checkpoint", None)  # what is no name of a file, fit refuses
     check_outputs(

@@ -16,7 +16,7 @@ from bagwise.exceptions import BagDataError
 from bagwise.io.bag_data import BagData, is_archive, read_bags
 from bagwise.io.npz import unnamed_columns
 from bagwise.io.predictions import is_of_classes
-from bagwise.models import cards, discover, load_with_notes
+from bagwise.models import cards, discover_estimators, load_with_notes
 from bagwise.report.answers import label_names
 
 # ---------------------------------------------------------------- for a fit
@@ -43,7 +43,7 @@ def with_evidence(name: str, stated: StatedColumns, known: str | None, settings:
             f"{stated.option}: {name} learns one class out of many, whose names stand in one column; where several "
             f"columns of 0/1 say which classes a bag may have, use --candidates {','.join(stated.names)}."
         )
-    if "evidence" not in inspect.signature(discover()[name]).parameters:
+    if "evidence" not in inspect.signature(discover_estimators()[name]).parameters:
         return settings
     if settings.get("evidence", stated.kind) != stated.kind:
         raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[stated.kind]}; leave it out.")

@@ -23,13 +23,9 @@ def say_written(what: str, path: PathLike) -> None:
 
 def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None:
     """How a fit went, and where the model is."""
-    end = "settled" if model.trace_.converged else "not settled"
-    fallback = getattr(model, "fallback_", None)
-    end = f"{end}; {fallback}, so this inference was used" if fallback else end
-    inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
     typer.echo(
         f"{type(model).__name__}: {len(bags)} bags, {bags.n_instances} instances, {bags.n_features} features; "
-        f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end}) in {seconds:.1f} s",
+        f"{_course(model)} in {seconds:.1f} s",
         err=is_standard_output(path),
     )
     effect = getattr(model, "size_effect_", None)
@@ -40,6 +36,17 @@ def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None
         each = ", ".join(f"{mean:.2f} ± {sd:.2f}" for mean, sd in pairs)
         typer.echo(f"effect of log size on every instance of a bag: {each}", err=is_standard_output(path))
     say_written("model", path)
+
+
+def _course(model: Any) -> str:
+    """The iterations of a fit; baselines keep no record of theirs."""
+    if not hasattr(model, "trace_"):
+        return "fitted"
+    end = "settled" if model.trace_.converged else "not settled"
+    fallback = getattr(model, "fallback_", None)
+    end = f"{end}; {fallback}, so this inference was used" if fallback else end
+    inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
+    return f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end})"
 
 
 def say_refusal(error: BaseException) -> None:

@@ -9,7 +9,7 @@ from bagwise import baselines
 from bagwise._validation import shorten
 from bagwise.bench.description import Model
 from bagwise.exceptions import BagDataError
-from bagwise.models import discover
+from bagwise.models import cards, discover
 
 USUAL = {  # who is compared where nobody is named
     "label": ("bag-gp", "vgpmil", "gpmil", "bag-statistics-svm"),
@@ -46,8 +46,8 @@ def chosen_contestants(
 
 
 def kind_of(name: str) -> str:
-    """How one gets such a model: "model" for ``bagwise fit``, "baseline" for Python only."""
-    return "model" if name in discover() else "baseline"
+    """How one gets such a model: "model" where ``bagwise fit`` knows it, "baseline" where only Python does."""
+    return "model" if name in cards() else "baseline"
 
 
 def _name_of(kind: Any) -> str:

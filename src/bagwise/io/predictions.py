@@ -13,14 +13,14 @@ from bagwise.metrics import positive_proba
 
 def is_of_classes(model: Any) -> bool:
     """Whether a model chooses one class out of many, so that its probabilities have one column per class."""
-    return bool(model.rule_.of_classes)
+    return bool(getattr(model, "rule_", model).of_classes)
 
 
 def instance_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFrame:
     """bag, row, probability, mean, sd, in the order of the original table; with several labels one set of each.
 
-    ``row`` is the row of the original table, mean and sd those of the latent function. A model of one class out of many
-    adds its prediction and has one set for every class.
+    ``row`` is the row of the original table, mean and sd those of the latent function, which baselines do not have. A
+    model of one class out of many adds its prediction and has one set for every class.
     """
     columns = _class_columns(model, bags) if is_of_classes(model) else _instance_columns(model, bags, labels)
     ids = np.array(bags.ids, dtype=object)[bags.index]
@@ -29,18 +29,24 @@ def instance_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.Dat
 
 
 def _instance_columns(model: Any, bags: Bags, labels: Sequence[str]) -> dict[str, NDArray[Any]]:
-    mean, variance = model.predict_latent(bags)
     probability = positive_proba(model.predict_instance_proba(bags), model.classes_)
-    return _by_label({"probability": probability, "mean": mean, "sd": np.sqrt(variance)}, labels)
+    return _by_label({"probability": probability} | _latent_columns(model, bags), labels)
+
+
+def _latent_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
+    if not hasattr(model, "predict_latent"):
+        return {}
+    mean, variance = model.predict_latent(bags)
+    return {"mean": mean, "sd": np.sqrt(variance)}
 
 
 def _class_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
     """The probability of every class, none of them last, the most probable one, and the latent moments."""
-    probability, (mean, variance) = model.predict_instance_proba(bags), model.predict_latent(bags)
+    probability, latent = model.predict_instance_proba(bags), _latent_columns(model, bags)
     names = [str(name) for name in model.instance_classes_]
     prediction = model.instance_classes_[probability.argmax(axis=1)]
-    latent = _by_label({"mean": mean, "sd": np.sqrt(variance)}, names[: mean.shape[1]])
-    return {"prediction": prediction} | _by_label({"probability": probability}, names) | latent
+    moments = _by_label(latent, names[: latent["mean"].shape[1]]) if latent else {}
+    return {"prediction": prediction} | _by_label({"probability": probability}, names) | moments
 
 
 def bag_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFrame:

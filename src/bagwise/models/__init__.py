@@ -12,28 +12,51 @@ from bagwise.models._base.card import ModelCard, WrittenCard, written_cards
 if TYPE_CHECKING:
     from bagwise.models._base.estimator import BagClassifier, BagEstimator
 
-__all__ = ["BagClassifier", "BagEstimator", "ModelCard", "cards", "discover", "load", "load_with_notes"]
+__all__ = [
+    "BagClassifier",
+    "BagEstimator",
+    "ModelCard",
+    "cards",
+    "discover",
+    "discover_baselines",
+    "discover_estimators",
+    "load",
+    "load_with_notes",
+]
 
 _BASE = "bagwise.models._base.estimator"
+_PACKAGES = ("models", "baselines")
 
 
 def cards() -> dict[str, ModelCard]:
-    """The card of every model there is, by its name on the command line; no model is imported for it."""
-    return {name: written.card for name, written in _written().items()}
+    """The cards of all models, then of all baselines, by their names on the command line; none is imported for it."""
+    return {name: written.card for package in _PACKAGES for name, written in _written(package).items()}
 
 
 def discover() -> "dict[str, type[BagEstimator]]":
     """Every model there is, by its name on the command line."""
-    return {name: _imported(written) for name, written in _written().items()}
+    return _found_in("models")
 
 
-def _written() -> dict[str, WrittenCard]:
-    return written_cards(Path(__file__).parent)
+def discover_baselines() -> dict[str, Any]:
+    """Every baseline there is, by its name on the command line."""
+    return _found_in("baselines")
 
 
-def _imported(written: WrittenCard) -> "type[BagEstimator]":
-    found: type[BagEstimator] = getattr(importlib.import_module(f"{__name__}.{written.module}"), written.class_name)
-    return found
+def discover_estimators() -> dict[str, Any]:
+    """Models first, then baselines."""
+    return discover() | discover_baselines()
+
+
+def _written(package: str) -> dict[str, WrittenCard]:
+    return written_cards(Path(__file__).parents[1] / package)
+
+
+def _found_in(package: str) -> dict[str, Any]:
+    return {
+        name: getattr(importlib.import_module(f"bagwise.{package}.{written.module}"), written.class_name)
+        for name, written in _written(package).items()
+    }
 
 
 def load(path: PathLike, device: str = "cpu") -> Any:
@@ -43,13 +66,13 @@ def load(path: PathLike, device: str = "cpu") -> Any:
 
 def load_with_notes(path: PathLike, device: str = "cpu") -> tuple[Any, dict[str, Any]]:
     """The model, and the notes that ``save(path, notes=…)`` wrote beside it."""
-    from bagwise.models._base.estimator import check_device
+    from bagwise.models._base.saved import check_device
     from bagwise.persistence import notes_of, read_model
     from bagwise.pipeline import rebuild_pipeline
 
     where = check_device(device)
     description, tensors = read_model(path)
-    models, name = discover(), _model_name(description)
+    models, name = discover_estimators(), _model_name(description)
     if name not in models:
         raise ModelFileError(f"{path}: holds a model {name!r}; this version of bagwise has {', '.join(models)}.")
     try:

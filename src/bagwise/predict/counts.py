@@ -48,11 +48,16 @@ def count_probability(fitted: Fitted, bags: Bags, lo: Any, hi: Any) -> Array:
     lowest, highest = check_count_range(lo, hi, bags)
     chance = []
     for part, law in _laws(fitted, bags):
-        sizes = bags.sizes[part]
-        bag, count = _owners_and_counts(sizes)
-        wanted = (lowest[part][bag] <= count) & (count <= highest[part][bag])
-        chance.append(np.add.reduceat(np.where(wanted[:, None], law, 0.0), _starts(sizes)))
+        chance.append(chance_of_range(law, bags.sizes[part], lowest[part], highest[part]))
     return np.concatenate(chance)
+
+
+def chance_of_range(law: Array, sizes: Ints, lowest: Ints, highest: Ints) -> Array:
+    """P(lowest <= k <= highest) of bags with the given laws, (b, K)."""
+    bag, count = _owners_and_counts(sizes)
+    wanted = (lowest[bag] <= count) & (count <= highest[bag])
+    found: Array = np.add.reduceat(np.where(wanted[:, None], law, 0.0), _starts(sizes))
+    return found
 
 
 def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummary:
@@ -64,7 +69,7 @@ def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummar
     ``level`` or more; counts being whole, often more. A skewed law may have its mean outside.
     """
     tail = 0.5 * (1.0 - check_level(level))
-    intervals = [_central(law, bags.sizes[part], tail) for part, law in _laws(fitted, bags)]
+    intervals = [central_fractions(law, bags.sizes[part], tail) for part, law in _laws(fitted, bags)]
     lower, upper = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
     each = instance_probability(fitted.features, fitted.posterior, bags)
     mean = np.add.reduceat(each, bags.offsets[:-1]) / bags.sizes[:, None]
@@ -161,7 +166,7 @@ def _owners_and_counts(sizes: Ints) -> tuple[Ints, Ints]:
     return bag, np.arange(len(bag)) - _starts(sizes)[bag]
 
 
-def _central(law: Array, sizes: Ints, tail: float) -> tuple[Array, Array]:
+def central_fractions(law: Array, sizes: Ints, tail: float) -> tuple[Array, Array]:
     """Fractions at the lower and the upper quantile of every bag, each (b, K)."""
     starts = _starts(sizes)
     bag, _ = _owners_and_counts(sizes)

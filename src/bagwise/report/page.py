@@ -86,7 +86,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "rows_shown": ROWS_SHOWN,
         "model_tables": [content.settings(model), content.outcome(model)],
         "warning": content.mixing_warning(model),
-        "told": model.learned_from_known_,
+        "told": getattr(model, "learned_from_known_", False),
         "has_labels": answers.bag_truth is not None,
         "has_instance_labels": answers.instance_truth is not None,
     }
@@ -147,9 +147,10 @@ def _courses(model: Any) -> list[dict[str, str]]:
     if learning is not None and np.isfinite(learning.values).any():
         meaning = f"The best {learning.name} found so far, at every trial of the kernel; it should rise and level off."
         drawn.append(_course("Learning the kernel", meaning, learning))
-    if len(model.trace_.values):
-        meaning = f"The {model.trace_.name} at every iteration of the fit; it {_expected_course(model)}."
-        drawn.append(_course("Course of the fit", meaning, model.trace_))
+    trace = getattr(model, "trace_", None)  # baselines have none
+    if trace is not None and len(trace.values):
+        meaning = f"The {trace.name} at every iteration of the fit; it {_expected_course(model)}."
+        drawn.append(_course("Course of the fit", meaning, trace))
     return drawn
 
 

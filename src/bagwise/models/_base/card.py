@@ -19,6 +19,7 @@ class ModelCard(NamedTuple):
     name: str  # on the command line and in model files
     evidence: tuple[str, ...]  # what a bag may say
     source: str  # where it comes from
+    probabilities: str = "own"  # or where else they come from
 
 
 class WrittenCard(NamedTuple):
@@ -30,7 +31,7 @@ class WrittenCard(NamedTuple):
 
 
 def written_cards(folder: Path) -> dict[str, WrittenCard]:
-    """The cards of all models in a folder of source files, by their names on the command line."""
+    """The cards of all estimators in a folder of source files, by their names on the command line."""
     found = [written for path in folder.glob("[!_]*.py") for written in _cards_in(path)]
     return {written.card.name: written for written in sorted(found)}
 
