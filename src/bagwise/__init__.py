@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from bagwise import scale
 from bagwise.bags import Bags
 from bagwise.evidence.statements import Evidence, count, fraction, guessed_fractions, label
 from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
@@ -39,4 +40,5 @@ __all__ = [
     "label",
     "load",
     "register_feature_map",
+    "scale",
 ]

@@ -1,0 +1,5 @@
+"""Where a fit is worked on: how much memory it may take, and which machines do the work."""
+
+from bagwise.scale.settings import within
+
+__all__ = ["within"]
