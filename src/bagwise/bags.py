@@ -164,7 +164,9 @@ class Bags:
         if not labels and not instances:
             return bags
         y = _side_by_side(found.labels, single=not isinstance(label, list | tuple)) if labels else None
-        return (bags, y) if not instances else (bags, y, found.instance_labels[0])
+        if not instances:
+            return bags, y
+        return bags, y, _side_by_side(found.instance_labels, single=not isinstance(instance_label, list | tuple))
 
     @classmethod
     def from_source(

@@ -25,6 +25,8 @@ from bagwise.exceptions import BagDataError, BagwiseError
 from bagwise.io.bag_data import BagData, read_bags
 from bagwise.io.plain_json import plain_numbers
 from bagwise.io.predictions import bag_table, instance_table
+from bagwise.io.sorting import sort_table
+from bagwise.io.streamed import instance_tables, write_parts
 from bagwise.io.tables import suffix_to_write, write_table
 from bagwise.models import discover
 from bagwise.models.bag_gp import BagGP
@@ -32,6 +34,7 @@ from bagwise.report import content, write_report
 from bagwise.report.answers import collect
 from bagwise.report.page import TITLE
 from bagwise.report.terminal import print_frame, print_measures, print_table
+from bagwise.scale import within
 
 
 class _PoliteGroup(TyperGroup):
@@ -84,6 +87,14 @@ Raw = Annotated[
     bool,
     typer.Option(
         "--raw", help="Keep text in CSV files as it is, even where a spreadsheet would take it for a formula."
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory for rows and features, e.g. 4GB. A Parquet table that needs more stays in its file, and features "
+        "go to a temporary file. Without it, a quarter of the memory of this machine.",
     ),
 ]
 InstanceColumns = Annotated[
@@ -153,6 +164,10 @@ def fit(
             "false, none, or a word.",
         ),
     ] = None,
+    memory: Memory = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for features that do not fit into memory.")
+    ] = None,
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     chosen = _chosen_model(model)
@@ -164,9 +179,10 @@ def fit(
     check_outputs(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
-    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
-    started = time.perf_counter()
-    estimator.fit(found.bags, found.y)
+    with within(memory=memory, cache=cache):
+        found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
+        started = time.perf_counter()
+        estimator.fit(found.bags, found.y)
     estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
 
@@ -179,6 +195,7 @@ def predict(
     bags: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per bag.")] = None,
     bag: BagColumn = None,
     raw: Raw = False,
+    memory: Memory = None,
 ) -> None:
     """Probabilities of every instance and bag; without --instances or --bags the bags are printed."""
     for path in filter(None, (instances, bags)):
@@ -186,9 +203,10 @@ def predict(
     check_outputs({"--instances": instances, "--bags": bags}, (model, data))
     saved = open_model(model)
     estimator, labels = saved.estimator, saved.label_names()
-    known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
+    with within(memory=memory):
+        known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
     if instances is not None:
-        write_table(instance_table(estimator, known.bags, labels), instances, raw=raw)
+        _write_instances(estimator, known.bags, labels, instances, raw)
         say_written("instances", instances)
     if bags is not None:
         write_table(bag_table(estimator, known.bags, labels), bags, raw=raw)
@@ -210,6 +228,7 @@ def evaluate(
     json_output: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
     ] = None,
+    memory: Memory = None,
 ) -> None:
     """How good the probabilities are: of bags and, where instance labels exist, of instances.
 
@@ -220,7 +239,8 @@ def evaluate(
     check_outputs({"--json": json_output}, (model, data))
     saved = open_model(model)
     only_instances = stated is None and instance_label is not None
-    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances)
     if known.y is None and known.instance_y is None:
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
     truth = cli_evidence.truth(saved, known, stated, data)
@@ -245,13 +265,15 @@ def suggest_to_label(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
     raw: Raw = False,
+    memory: Memory = None,
 ) -> None:
     """What to label next. Where something is not known yet of some bags (or instances), only these are suggested."""
     if output is not None:
         suffix_to_write(output)
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
-    known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
     queries = _unlabelled(known) if what == "bags" else known.bags
     found = active.suggest(saved.estimator, queries, what=what, n=n, strategy=strategy).to_frame()
     if output is None:
@@ -277,13 +299,15 @@ def report(
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
     ] = None,
+    memory: Memory = None,
 ) -> None:
     """One self-contained HTML page: figures of merit where the truth is known, diagrams, bags to look at."""
     shape = parse_image_shape(image_shape)
     stated = cli_evidence.chosen(label, fraction, count, candidates)
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
-    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None)
     truth = cli_evidence.truth(saved, known, stated, data)
     write_report(
         saved.estimator,
@@ -296,6 +320,18 @@ def report(
         labels=saved.label_names(),
     )
     say_written("report", output)
+
+
+@app.command("sort")
+def sort_by_bag(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Parquet file, or a folder of them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Parquet file to write.")],
+    bag: Annotated[str, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")],
+) -> None:
+    """Sort a Parquet table once, on disk, so that the rows of every bag stand together and can stay in their file."""
+    check_outputs({"--output": output}, (data,))
+    count = sort_table(data, bag, output)
+    say_written(f"table of {count} bags", output)
 
 
 @app.command()
@@ -345,6 +381,14 @@ def _chosen_model(name: str) -> Any:
     if name not in known:
         raise BagDataError(f"--model {name}: there is no such model; there are {', '.join(known)}.")
     return known[name]
+
+
+def _write_instances(estimator: Any, bags: Bags, labels: Any, path: Path, raw: bool) -> None:
+    """Rows that stay in their file are answered for part by part."""
+    if bags.stays_in_file:
+        write_parts(instance_tables(estimator, bags, labels), path, raw=raw)
+    else:
+        write_table(instance_table(estimator, bags, labels), path, raw=raw)
 
 
 def _unlabelled(known: BagData) -> Bags:

@@ -37,6 +37,9 @@ class ChunkPlace(Protocol):
     ) -> HeldChunks:
         """The chunks of some bags, features computed once."""
 
+    def memory_bytes(self) -> int:
+        """How many bytes of rows or features to hold in memory."""
+
     def hold(self, items: Iterable[Any], n_bytes: int) -> Sequence[Any]:
         """Chunks (or other named tuples of tensors) of this process that take so many bytes, where there is room."""
 
@@ -60,8 +63,11 @@ class ThisProcess:
 
     def hold(self, items: Iterable[Any], n_bytes: int) -> Sequence[Any]:
         """A list, or a file."""
-        most = machine_memory() // _SHARE if self.memory is None else self.memory
-        return list(items) if n_bytes <= most else Spilled(items, self.folder)
+        return list(items) if n_bytes <= self.memory_bytes() else Spilled(items, self.folder)
+
+    def memory_bytes(self) -> int:
+        """As many as the user allows, or a quarter of the machine's."""
+        return machine_memory() // _SHARE if self.memory is None else self.memory
 
 
 class _WithThreads(InMemory):

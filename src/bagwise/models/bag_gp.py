@@ -263,9 +263,11 @@ class BagGP(ChainAnswers, CountAnswers):
     def _learned_features(self, bags: Bags, counts: CountInput) -> Features:
         """The kind of kernel, its parameters and whether there is a column of sizes, in that order."""
         kinds = self._kinds(bags)
-        sized = self._wants_sizes(self._first_features(bags, kinds[0]), bags, counts.evidence)
+        first = self._first_features(bags, kinds[0])
+        sized = self._wants_sizes(first, bags, counts.evidence)
         kind, begin = (kinds[0], None) if len(kinds) == 1 else self._best_kind(kinds, bags, counts, sized)
-        first = self._first_features(bags, kind)
+        if len(kinds) > 1:
+            first = self._first_features(bags, kind)
         learned = self._learned(_sized(first, bags, sized), bags, counts, begin)
         if self._asks_for_sizes() and self._wants_sizes(learned, bags, counts.evidence) != sized:
             learned = self._learned(_sized(first, bags, not sized), bags, counts, learned)

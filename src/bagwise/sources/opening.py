@@ -99,27 +99,29 @@ class _Layout:
     def add(self, stretch: _Stretch, first: int) -> None:
         """The next rows, from number ``first`` on."""
         goes_on = bool(self.ids) and bool(stretch.ids) and stretch.ids[0] == self.ids[-1]
-        for name in self._names:
-            self._add_label(name, stretch.label(name), goes_on)
+        going_on = self.ids[-1] if goes_on else None
         for name, start in zip(stretch.ids[goes_on:], stretch.starts[goes_on:].tolist(), strict=True):
             if name in self._numbers:
                 self._refuse(name, first + start)
             self._numbers[name] = len(self.ids)
             self.ids.append(name)
             self.starts.append(first + start)
+        for name in self._names:
+            self._add_label(name, stretch.label(name), going_on)
 
     def labels(self) -> list[NDArray[Any]]:
         """One array per label, one entry per bag."""
         return [np.concatenate(self._labels[name]) for name in self._names]
 
-    def _add_label(self, name: str, values: NDArray[Any], goes_on: bool) -> None:
-        if goes_on and not _same(values[0], self._last[name]):
+    def _add_label(self, name: str, values: NDArray[Any], going_on: str | None) -> None:
+        """``going_on`` is the bag that these rows go on with, if they do."""
+        if going_on is not None and not _same(values[0], self._last[name]):
             raise BagDataError(
-                f"column {name!r}: the label of bag {self.ids[-1]!r} varies inside the bag (found "
+                f"column {name!r}: the label of bag {going_on!r} varies inside the bag (found "
                 f"{[self._last[name], values[0]]}); a bag label must be the same on every row of its bag. Labels of "
                 "single instances go into instance_label."
             )
-        self._labels[name].append(values[goes_on:])
+        self._labels[name].append(values[going_on is not None :])
         self._last[name] = values[-1]
 
     def _refuse(self, name: str, row: int) -> None:
