@@ -124,15 +124,22 @@ class Features:
     def parts(self, bags: Bags, sizes: NDArray[np.int64] | None = None) -> Iterator[tuple[slice, Bags, Design]]:
         """The same with the bags of each part themselves, their rows in memory."""
         inverse = self._inverse()
-        for part in bag_slices(bags.offsets, rows_at_once(bags.n_features)):
+        for part in chunk_slices(bags):
             some = bags[part].in_memory()
-            segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
-            phi, kappa = self._rows(some.X, inverse)
-            if self.size_range is not None:
-                own = some.sizes if sizes is None else sizes[part]
-                phi[:, self.n_inducing] = segments.spread(self.log_sizes(own))
-            _refuse_lost_rows(phi, kappa, some)
-            yield part, some, Design(phi, kappa, segments)
+            yield part, some, self._design(some, some.sizes if sizes is None else sizes[part], inverse)
+
+    def design(self, bags: Bags) -> Design:
+        """The features of a single chunk."""
+        some = bags.in_memory()
+        return self._design(some, some.sizes, self._inverse())
+
+    def _design(self, some: Bags, sizes: NDArray[np.int64], inverse: Tensor | None) -> Design:
+        segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
+        phi, kappa = self._rows(some.X, inverse)
+        if self.size_range is not None:
+            phi[:, self.n_inducing] = segments.spread(self.log_sizes(sizes))
+        _refuse_lost_rows(phi, kappa, some)
+        return Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:
         # One product with L⁻¹ is faster than a triangular solve per chunk; L has condition 1/√jitter at most.
@@ -378,9 +385,9 @@ def _no_moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
     return zeros, torch.ones_like(zeros)
 
 
-def rows_at_once(n_features: int) -> int:
-    """About how many rows a chunk holds."""
-    return max(1, min(CHUNK_ROWS, _CHUNK_ENTRIES // n_features))
+def chunk_slices(bags: Bags) -> Iterator[slice]:
+    """The bags of every chunk: a matter of their sizes and of the number of features alone."""
+    return bag_slices(bags.offsets, max(1, min(CHUNK_ROWS, _CHUNK_ENTRIES // bags.n_features)))
 
 
 def bag_slices(offsets: NDArray[np.int64], rows: int) -> Iterator[slice]:

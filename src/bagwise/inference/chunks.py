@@ -148,11 +148,8 @@ def chunks_as_made(features: Features, bags: Bags, model: BagModel, *, integrate
     and nothing is left over (theory section 1.4).
     """
     for part, design in features.designs(bags):
-        yield Chunk(
-            _integrated(design) if integrated else design,
-            model.chunk(part, features.dtype, features.device),
-            int(model.offsets[part.start]),
-        )
+        evidence = model.chunk(part, features.dtype, features.device)
+        yield Chunk(integrated_out(design) if integrated else design, evidence, int(model.offsets[part.start]))
 
 
 def in_memory(features: Features, bags: Bags, model: BagModel, *, integrated: bool = False) -> InMemory:
@@ -160,6 +157,7 @@ def in_memory(features: Features, bags: Bags, model: BagModel, *, integrated: bo
     return InMemory(chunks_as_made(features, bags, model, integrated=integrated))
 
 
-def _integrated(design: Design) -> Design:
+def integrated_out(design: Design) -> Design:
+    """φ/s for φ, with nothing left over; the old φ is overwritten."""
     scale = torch.sqrt(1.0 + design.kappa)
     return Design(design.phi.div_(scale[:, None]), torch.zeros_like(design.kappa), design.segments)

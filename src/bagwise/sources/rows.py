@@ -30,6 +30,12 @@ class Owners(NamedTuple):
     ids: Sequence[str]
     offsets: Ints
 
+    def within(self, low: int, high: int) -> "Owners":
+        """The same for rows from ``low`` to before ``high`` alone."""
+        first = int(np.searchsorted(self.offsets, low, side="right")) - 1
+        last = int(np.searchsorted(self.offsets, high, side="left"))
+        return Owners(self.ids[first:last], self.offsets[first : last + 1])
+
     def of(self, row: int) -> str:
         """The bag of a row."""
         return self.ids[int(np.searchsorted(self.offsets, row, side="right")) - 1]
@@ -73,6 +79,12 @@ class StoredRows:
         self.dtype = np.dtype(np.float32 if np.dtype(source.dtype) == np.float32 else np.float64)
         self._kept: tuple[_Kept, int] | None = None  # with the place of the first of these rows among those kept from
         self.summary: Any = None  # of the columns, remembered for whoever computes it
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As it travels to another process: with the names of its own bags alone."""
+        ends = self._starts + np.diff(self._places)
+        owners = self._owners.within(int(self._starts.min()), int(ends.max())) if len(ends) else self._owners
+        return self.__dict__ | {"_owners": owners, "_kept": None}
 
     @property
     def shape(self) -> tuple[int, int]:
