@@ -1,22 +1,25 @@
 """A fit on a cluster gives the model of one process, to the last bit, whatever happens to workers and clients."""
 
 import hashlib
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 
-import numpy as np
+import dask
+import distributed.utils
+import pandas as pd
 import pytest
 import torch
 from distributed import Client, LocalCluster
+from tests.cli.command import done, refused
+from tests.scale import mortal
+from tests.scale.mortal import LONG, SMALL, problem
 
 import bagwise
 from bagwise import BagDataError, Bags
 from bagwise.models import discover
 from bagwise.models._base.state import pack
 
-SMALL = {"n_inducing": 6, "random_state": 0}
 MODELS = {
     "mean field": ("mil-gp-probit", {**SMALL, "max_iter": 2}, 2),
     "messages": ("bag-gp", {**SMALL, "learn": False, "inference": "ep", "tol": 1.0}, 1),
@@ -28,8 +31,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::bagwise.ConvergenceWarning", "i
 
 @pytest.fixture(scope="module")
 def cluster():
+    """Two processes, forked from one that has imported everything: a killed one is back at once."""
+    multiprocessing.set_forkserver_preload(["distributed", "torch", "bagwise"])
+    distributed.utils._forkserver_preload_set = True
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with LocalCluster(**settings, silence_logs=50) as made:
+    with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        LocalCluster(**settings, silence_logs=50) as made,
+    ):
         yield made
 
 
@@ -42,19 +51,7 @@ def client(cluster):
 
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
-    monkeypatch.setattr("bagwise.gp.features.CHUNK_ROWS", 45)
-
-
-def problem(folder=None):
-    random = np.random.default_rng(5)
-    sizes = random.integers(1, 7, 40)
-    X = random.standard_normal((sizes.sum(), 3))
-    y = np.bincount(np.repeat(np.arange(40), sizes), X[:, 0] > 1.0).astype(bool).astype(int)
-    bags = Bags(X, np.repeat(np.arange(40), sizes))
-    if folder is None:
-        return bags, y
-    np.save(folder / "X.npy", X)
-    return Bags.open(folder / "X.npy", bags.index), y
+    monkeypatch.setattr("bagwise.gp.features.CHUNK_ROWS", mortal.CHUNK_ROWS)
 
 
 def digest(model):
@@ -80,18 +77,18 @@ def test_cluster_equals_one_process_to_the_last_bit(client, case, tmp_path):
 def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
     bags, y = problem()
     settings = {**SMALL, "max_iter": 24, "tol": 0.0, "updates": "structured"}
-    tasks, killed = [], []
+    tasks, victims = [], []
 
     def disturb(iteration, _):
         tasks.append(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
         if iteration in (3, 6, 13):
             victim = min(client.run(os.getpid).values())
             os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
+            victims.append(victim)
 
     with bagwise.scale.on(client):
         model = bagwise.VGPMIL(**settings, callback=disturb).fit(bags, y)
-    assert len(set(killed)) == 3
+    assert len(set(victims)) == 3
     assert digest(model) == serial("vgpmil", settings, bags, y)
     n_shards = len(list(model.features_.designs(bags)))
     assert n_shards > 2
@@ -99,31 +96,22 @@ def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
     assert max(tasks) <= n_shards * (2 + 10) + 10 + 5  # a chain of ten sweeps at most, and what they were asked
 
 
-CLIENT = """
-import os, signal, sys
-sys.path[:0] = sys.argv[4:]
-import bagwise.gp.features
-bagwise.gp.features.CHUNK_ROWS = 45
-from distributed import Client
-from pathlib import Path
-from tests.scale.test_cluster import SMALL, problem
+def killed(target, *arguments):
+    """Run a function in a process of its own, which it does not survive."""
+    process = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
 
-def die(iteration, _):
-    if iteration == 12:
-        os.kill(os.getpid(), signal.SIGKILL)
 
-bags, y = problem(Path(sys.argv[2]))
-with Client(sys.argv[1]) as client, bagwise.scale.on(client, checkpoint=sys.argv[3]):
-    bagwise.VGPMIL(**SMALL, max_iter=15, tol=0.0, updates="structured", callback=die).fit(bags, y)
-"""
+def test_features_in_a_file_are_gone_with_a_killed_process(cluster, tmp_path):
+    killed(mortal.cache_that_dies, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_killed_client_is_continued_by_another_to_the_same_model(cluster, client, tmp_path, monkeypatch):
-    folder, root = tmp_path / "checkpoint", os.getcwd()
-    settings = {**SMALL, "max_iter": 15, "tol": 0.0, "updates": "structured"}
-    arguments = [cluster.scheduler_address, str(tmp_path), str(folder), root]
-    done = subprocess.run([sys.executable, "-c", CLIENT, *arguments], cwd=root, check=False, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    folder = tmp_path / "checkpoint"
+    killed(mortal.client_that_dies, cluster.scheduler_address, str(tmp_path), str(folder))
     assert len(list(folder.glob("*/sums-*"))) > 10
     assert len(list(folder.glob("*/state-000010-*"))) > 2
     bags, y = problem(tmp_path)
@@ -131,8 +119,8 @@ def test_killed_client_is_continued_by_another_to_the_same_model(cluster, client
     run = bagwise.scale.cluster.ClusterChunks._made_now
     monkeypatch.setattr(bagwise.scale.cluster.ClusterChunks, "_made_now", lambda *them: made.append(1) or run(*them))
     with bagwise.scale.on(client, checkpoint=folder):
-        model = bagwise.VGPMIL(**settings).fit(bags, y)
-    assert digest(model) == serial("vgpmil", settings, bags, y)
+        model = bagwise.VGPMIL(**LONG).fit(bags, y)
+    assert digest(model) == serial("vgpmil", LONG, bags, y)
     assert len(made) <= 5
     assert not folder.exists()
 
@@ -184,3 +172,21 @@ def test_interrupted_fit_keeps_what_it_has(client):
     with pytest.raises(KeyboardInterrupt, match="interrupted after"), bagwise.scale.on(client):
         model.fit(bags, y)
     assert torch.isfinite(model.posterior_.mean).all()
+
+
+def test_cli_fits_on_a_cluster(cluster, tmp_path):
+    bags, y = problem()
+    frame = pd.DataFrame(bags.X, columns=list("abc")).assign(bag=bags.index, label=y[bags.index])
+    frame.to_parquet(tmp_path / "t.parquet")
+    fit = ("fit", tmp_path / "t.parquet", "--model", "mil-gp-probit", "--bag", "bag", "--label", "label")
+    settings = ("--set", "random_state=0", "--set", "max_iter=2", "--set", "n_inducing=6", "--set", "verbose=0")
+    done(*fit, *settings, "--cluster", cluster.scheduler_address, "--memory", "1KB", "-o", tmp_path / "m")
+    opened, labels = Bags.open(tmp_path / "t.parquet", "bag", label="label")
+    model = bagwise.load(tmp_path / "m")
+    assert digest(model) == serial("mil-gp-probit", {**SMALL, "max_iter": 2, "verbose": 0}, opened, labels)
+
+
+def test_cli_refuses_an_address_without_a_cluster(tmp_path):
+    pd.DataFrame({"bag": [1, 2], "label": [0, 1], "a": [0.0, 1.0]}).to_csv(tmp_path / "t.csv")
+    fit = ("fit", tmp_path / "t.csv", "--bag", "bag", "--label", "label", "-o", tmp_path / "m")
+    assert "no scheduler answers at 'nonsense'" in refused(*fit, "--cluster", "nonsense")

@@ -20,12 +20,12 @@ from bagwise.cli.bench import bench
 from bagwise.cli.evidence import NAME_THEM, fitted_features, open_model, read_for
 from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
+from bagwise.cli.sorting import sort_by_bag
 from bagwise.datasets import load_digit_bags
 from bagwise.exceptions import BagDataError, BagwiseError
 from bagwise.io.bag_data import BagData, read_bags
 from bagwise.io.plain_json import plain_numbers
 from bagwise.io.predictions import bag_table, instance_table
-from bagwise.io.sorting import sort_table
 from bagwise.io.streamed import instance_tables, write_parts
 from bagwise.io.tables import suffix_to_write, write_table
 from bagwise.models import discover
@@ -34,7 +34,7 @@ from bagwise.report import content, write_report
 from bagwise.report.answers import collect
 from bagwise.report.page import TITLE
 from bagwise.report.terminal import print_frame, print_measures, print_table
-from bagwise.scale import within
+from bagwise.scale import on_address, within
 
 
 class _PoliteGroup(TyperGroup):
@@ -168,6 +168,12 @@ def fit(
     cache: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for features that do not fit into memory.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers do the work, see docs/scale.md."
+        ),
+    ] = None,
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     chosen = _chosen_model(model)
@@ -179,7 +185,7 @@ def fit(
     check_outputs(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
-    with within(memory=memory, cache=cache):
+    with within(memory=memory, cache=cache) if cluster is None else on_address(cluster, memory=memory):
         found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
         started = time.perf_counter()
         estimator.fit(found.bags, found.y)
@@ -322,18 +328,6 @@ def report(
     say_written("report", output)
 
 
-@app.command("sort")
-def sort_by_bag(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Parquet file, or a folder of them.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Parquet file to write.")],
-    bag: Annotated[str, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")],
-) -> None:
-    """Sort a Parquet table once, on disk, so that the rows of every bag stand together and can stay in their file."""
-    check_outputs({"--output": output}, (data,))
-    count = sort_table(data, bag, output)
-    say_written(f"table of {count} bags", output)
-
-
 @app.command()
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
@@ -365,6 +359,7 @@ def demo(
 
 
 app.command()(bench)
+app.command("sort")(sort_by_bag)
 
 
 _DEMO_NOTE = (

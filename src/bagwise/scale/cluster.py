@@ -30,6 +30,7 @@ from bagwise.scale.settings import placed
 EVERY = 10  # sweeps between two states that are written down
 _FAN_IN = 3  # 2^3 sums are added by one task
 _ALLOWED_FAILURES = 100  # workers that may die under one task before it is given up
+_PATIENCE = 20  # seconds until a scheduler must have answered
 _ALIGNED = 64  # bytes: how a product rounds depends on where its factors begin
 
 
@@ -66,6 +67,24 @@ def on(
     with placed(place):
         yield
     place.finish()
+
+
+@contextmanager
+def on_address(address: str, **settings: Any) -> Iterator[None]:
+    """The same for the cluster whose scheduler is at an address such as "tcp://10.0.0.1:8786"."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise BagDataError("a cluster needs the package distributed: pip install 'bagwise[dask]'.") from error
+    try:
+        client = Client(address, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise BagDataError(
+            f"no scheduler answers at {address!r} ({error}); start one with `dask scheduler` and give the address that it "
+            "prints."
+        ) from error
+    with client, on(client, **settings):
+        yield
 
 
 def _check_workers(client: Any) -> None:
