@@ -80,8 +80,8 @@ def on_address(address: str, **settings: Any) -> Iterator[None]:
         client = Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
         raise BagDataError(
-            f"no scheduler answers at {address!r} ({error}); start one with `dask scheduler` and give the address that it "
-            "prints."
+            f"no scheduler answers at {address!r} ({error}); start one with `dask scheduler` and give the address "
+            "that it prints."
         ) from error
     with client, on(client, **settings):
         yield
