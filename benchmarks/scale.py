@@ -30,7 +30,7 @@ ROW_GROUP = 65_536
 
 
 def generate(path, n_rows, seed=0):
-    """A table of bags of 20 to 2,000 rows; a bag is positive if one of its rows has a large first and second feature."""
+    """A table of bags of 20 to 2,000 rows; a bag with a row of large first and second features is positive."""
     random = np.random.default_rng(seed)
     names = [f"x{number}" for number in range(D)]
     schema = pa.schema([("bag", pa.int64()), ("label", pa.int8()), *((name, pa.float32()) for name in names)])
