@@ -18,7 +18,7 @@ def encode(value: Any, tensors: Tensors) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):
-        tensors[str(len(tensors))] = value.detach().contiguous()
+        tensors[str(len(tensors))] = value.detach().clone(memory_format=torch.contiguous_format)  # some share memory
         return {"tensor": str(len(tensors) - 1)}
     if isinstance(value, Segments):
         return {"segments": encode(value.offsets, tensors)}
