@@ -63,7 +63,8 @@ def measure(path, threads, learn_rows):
     lap("open")
     before = peak_megabytes()
     with bagwise.scale.within(memory=0, threads=threads):
-        model = BagGP(n_inducing=R, random_state=0, learn_rows=learn_rows).fit(bags, y)
+        settings = {"kernel": "rbf", "size_effect": False, "n_inducing": R, "random_state": 0}
+        model = BagGP(**settings, learn_rows=learn_rows).fit(bags, y)
     lap("fit")
     with tempfile.TemporaryDirectory() as folder:
         write_parts(instance_tables(model, bags), Path(folder) / "out.parquet")
@@ -99,7 +100,7 @@ def in_a_process(function, *arguments):
         return pool.apply(function, arguments)
 
 
-def main(sizes="50000,100000,200000", threads=1, learn_rows=30_000):
+def main(sizes="100000,200000,400000", threads=1, learn_rows=3_000):
     threads, learn_rows = int(threads), None if str(learn_rows) == "none" else int(learn_rows)
     print(f"D = {D}, R = {R}, bags of {SMALLEST} to {LARGEST}, {threads} thread(s), learn_rows={learn_rows}\n")
     print("| rows | bags | engine | open s | fit s | predict s | memory before fit MB | peak MB | sweep / bare |")

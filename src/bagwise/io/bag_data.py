@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
+from bagwise._archives import read_limit
 from bagwise._files import PathLike
 from bagwise._validation import shorten
 from bagwise.bags import Bags
@@ -70,7 +71,7 @@ def is_left_in_its_file(path: PathLike) -> bool:
     place = Path(path)
     if not place.is_dir() and place.suffix.lower() != ".parquet":
         return False
-    return place.is_dir() or parquet_bytes(place) > PLACE.get().memory_bytes()
+    return place.is_dir() or parquet_bytes(place) > min(PLACE.get().memory_bytes(), read_limit())
 
 
 def _from_file(

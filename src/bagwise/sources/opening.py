@@ -17,6 +17,7 @@ from bagwise.sources.rows import Owners, RowSource, StoredRows
 
 Ints = NDArray[np.int64]
 
+_ROWS = 2**17  # whose keys and labels are looked at together
 SUFFIXES = (".parquet", ".npy", ".safetensors")
 
 
@@ -192,20 +193,20 @@ class _PerRow:
 
 
 def _stretches(paths: Sequence[Path], wanted: Wanted) -> Iterator[tuple[_Stretch, int]]:
-    """Row group after row group, with its number of rows."""
-    names = list(dict.fromkeys(wanted.beside()))
+    """Some rows after the others, with their number."""
+    names, first = list(dict.fromkeys(wanted.beside())), 0
     for path in paths:
         file = opened_parquet(path, pre_buffer=False)
-        for number in range(file.num_row_groups):
-            table = file.read_row_group(number, columns=names, use_threads=False)
-            if table.num_rows:
-                yield _stretch(table, wanted, path), table.num_rows
+        for batch in file.iter_batches(_ROWS, columns=names, use_threads=False):
+            if batch.num_rows:
+                yield _stretch(pyarrow.Table.from_batches([batch]), wanted, path, first), batch.num_rows
+            first += batch.num_rows
 
 
-def _stretch(table: pyarrow.Table, wanted: Wanted, path: Path) -> _Stretch:
+def _stretch(table: pyarrow.Table, wanted: Wanted, path: Path, first: int) -> _Stretch:
     keys = table.column(wanted.bag).combine_chunks()
     if keys.null_count:
-        row = int(np.argmax(keys.is_null().to_numpy(zero_copy_only=False)))
+        row = first + int(np.argmax(keys.is_null().to_numpy(zero_copy_only=False)))
         raise BagDataError(f"{path}: column {wanted.bag!r} is empty in row {row}; every instance must belong to a bag.")
     coded = keys if pyarrow.types.is_dictionary(keys.type) else keys.dictionary_encode()
     starts, ids = _runs(coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pandas().tolist())
