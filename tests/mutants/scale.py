@@ -66,9 +66,9 @@ MUTANTS = [
     ),
     *mutants_of(
         "scale/cluster.py",
-        SUMS,
-        ("a subtree that is not complete counts as one", "and INCOMPLETE not in heights", "and heights"),
-        ("a full subtree is lower than it is", "heights[0] + _FAN_IN if complete", "heights[0] if complete"),
+        "scale/test_cluster.py ::test_killed_client_is_continued_by_another_to_the_same_model",
+        ("states are not read again", "if self._sweeps == journal.last_state:", "if self._sweeps == 0:"),
+        ("sweeps after the last state are not made again", "elif self._sweeps > journal.last_state:", "elif False:"),
     ),
     *mutants_of(
         "scale/journal.py",

@@ -11,7 +11,7 @@ from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, InMemory, OfColumn, TreeSum
 from bagwise.inference.expectation_propagation import Sites, move_step, propose_step
 from bagwise.numerics.segments import Segments
-from bagwise.scale.cluster import INCOMPLETE, _added
+from bagwise.scale.cluster import _added
 from bagwise.scale.fingerprint import fingerprint
 from bagwise.scale.journal import Journal, read_state, write_state
 from bagwise.scale.plain_state import decode, encode
@@ -49,14 +49,10 @@ def test_tree_sum_is_the_tree_written_down(n):
 @pytest.mark.parametrize("shard", [1, 2, 4])
 def test_shards_added_a_few_at_a_time_make_the_same_tree(n, shard):
     values = numbers(n)
-    parts = []
-    for start in range(0, n, shard):
-        some = values[start : start + shard]
-        height = int(np.log2(shard)) if len(some) == shard else INCOMPLETE
-        parts.append(({"s": summed(some)}, height))
+    parts = [_added(values[start : start + shard]) for start in range(0, n, shard)]
     while len(parts) > 1:
         parts = [_added(parts[start : start + 8]) for start in range(0, len(parts), 8)]
-    assert parts[0][0]["s"] == summed(values)
+    assert parts[0]["s"] == summed(values)
 
 
 def test_nothing_adds_up_to_nothing():

@@ -74,9 +74,9 @@ class TreeSum:
     def __init__(self) -> None:
         self._open: list[tuple[int, Sums]] = []  # complete subtrees with their heights, the highest first
 
-    def add(self, sums: Sums, height: int = 0) -> None:
-        """The next sums: of one chunk, or of a complete subtree of 2^height of them."""
-        total = {name: value.to(torch.float64) for name, value in sums.items()}
+    def add(self, sums: Sums) -> None:
+        """The next sums: of one chunk, or always of the same power of two of chunks (of the last, perhaps fewer)."""
+        height, total = 0, {name: value.to(torch.float64) for name, value in sums.items()}
         while self._open and self._open[-1][0] == height:
             total = added(self._open.pop()[1], total)
             height += 1

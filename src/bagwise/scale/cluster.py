@@ -7,7 +7,6 @@ written down (to the checkpoint folder, or fetched), so that the chain stays sho
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -28,7 +27,7 @@ from bagwise.scale.journal import Journal, read_state, remove_if_empty, write_st
 from bagwise.scale.settings import placed
 
 EVERY = 10  # sweeps between two states that are written down
-_FAN_IN = 3  # 2^3 sums are added by one task
+_FAN_IN = 8  # sums that one task adds: a power of two, so that they make a subtree
 _ALLOWED_FAILURES = 100  # workers that may die under one task before it is given up
 _PATIENCE = 20  # seconds until a scheduler must have answered
 _ALIGNED = 64  # bytes: how a product rounds depends on where its factors begin
@@ -127,9 +126,7 @@ class Cluster:
         groups = _by(self._size, parts)
         said = [part.evidence for part in parts]
         identity = fingerprint(own_version(), features.tensors(), features.bias, integrated, bags.offsets, said)
-        shards = Shards(
-            lambda: self._submitted(features, groups, integrated), [self._height(group) for group in groups]
-        )
+        shards = Shards(lambda: self._submitted(features, groups, integrated), len(groups))
         return ClusterChunks(self, shards, remembered, identity, None)
 
     def _submitted(self, features: Features, groups: Sequence[Any], integrated: bool) -> list[Any]:
@@ -164,22 +161,15 @@ class Cluster:
         if self._folder is not None:
             remove_if_empty(self._folder)
 
-    def _height(self, group: Sequence[Any]) -> int:
-        return int(math.log2(self._size)) if len(group) == self._size else INCOMPLETE
-
-
-INCOMPLETE = -1  # height of a subtree that is not complete; only the last one can be
-
 
 class Shards:
     """The chunks that each task works on, as futures that are made when they are first needed."""
 
-    def __init__(self, make: Callable[[], list[Any]], heights: list[int]) -> None:
-        self._make = make
-        self.heights = heights  # of the trees of their sums
+    def __init__(self, make: Callable[[], list[Any]], count: int) -> None:
+        self._make, self._count = make, count
 
     def __len__(self) -> int:
-        return len(self.heights)
+        return self._count
 
     @cached_property
     def futures(self) -> list[Any]:
@@ -223,7 +213,7 @@ class ClusterChunks:
 
     def _made_now(self, step: Step, shared: Any) -> Sums:
         self._submit(step, shared)
-        total: Sums = self._reduced().result()[0]
+        total: Sums = self._reduced().result()
         if self._sweeps % EVERY == 0:
             self._write_down()
         return {name: value.clone() for name, value in total.items()}
@@ -239,13 +229,10 @@ class ClusterChunks:
 
     def _reduced(self) -> Any:
         """The sums of all shards, added on the workers, some at a time."""
-        submit, few = self._cluster.client.submit, 2**_FAN_IN
-        heights = _by(few, self._shards.heights)
-        sums = [
-            submit(_first_added, *pair, pure=False) for pair in zip(_by(few, self.remembered), heights, strict=True)
-        ]
+        submit = self._cluster.client.submit
+        sums = [submit(_first_added, some, pure=False) for some in _by(_FAN_IN, self.remembered)]
         while len(sums) > 1:
-            sums = [submit(_added, some, pure=False) for some in _by(few, sums)]
+            sums = [submit(_added, some, pure=False) for some in _by(_FAN_IN, sums)]
         return sums[0]
 
     def _recall(self, journal: Journal, step: Step, shared: Any) -> None:
@@ -326,17 +313,15 @@ def _run(step: Step, view: View | None, chunks: list[Chunk], before: Any, shared
     return After(tree.total(), after)
 
 
-def _first_added(answers: Sequence[After], heights: Sequence[int]) -> tuple[Sums, int]:
-    return _added([(answer.sums, height) for answer, height in zip(answers, heights, strict=True)])
+def _first_added(answers: Sequence[After]) -> Sums:
+    return _added([answer.sums for answer in answers])
 
 
-def _added(parts: Sequence[tuple[Sums, int]]) -> tuple[Sums, int]:
+def _added(parts: Sequence[Sums]) -> Sums:
     tree = TreeSum()
-    for sums, height in parts:
-        tree.add(sums, height)
-    heights = [height for _, height in parts]
-    complete = len(parts) == 2**_FAN_IN and INCOMPLETE not in heights
-    return tree.total(), heights[0] + _FAN_IN if complete else INCOMPLETE
+    for sums in parts:
+        tree.add(sums)
+    return tree.total()
 
 
 def _write(path: str, after: After) -> str:
