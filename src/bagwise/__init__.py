@@ -44,6 +44,7 @@ __all__ = [
     "load",
     "make_pipeline",
     "register_feature_map",
+    "scale",
 ]
 
 # Where each of these names is defined. A test compares this table with the imports above, which are for type checkers.
@@ -86,6 +87,7 @@ _SUBMODULES = (
     "models",
     "plots",
     "report",
+    "scale",
     "testing",
 )
 

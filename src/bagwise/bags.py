@@ -13,6 +13,8 @@ from bagwise import _validation as check
 from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
 from bagwise.exceptions import BagDataError
+from bagwise.sources.opening import Wanted, open_bags, stored
+from bagwise.sources.rows import RowSource, StoredRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,7 +35,7 @@ class Bags:
 
     Parameters
     ----------
-    X : (N, D) array, torch tensor, scipy.sparse matrix or frame of numbers
+    X : (N, D) array, torch tensor, scipy.sparse matrix or frame of numbers (for rows that stay in a file see ``open``)
     groups : N group keys, in any order; they become the bags' string ids, by first appearance
     feature_names : D names, taken from a frame's columns if not given
     known : N individually known instance labels used as evidence (0, 1 or NaN for unknown)
@@ -44,7 +46,7 @@ class Bags:
         check.check_not_empty(matrix)
         codes, ids = check.group_codes(groups, matrix.shape[0])
         labels = check.known_labels(known, matrix.shape[0])
-        rows = np.arange(matrix.shape[0])
+        rows = None if isinstance(matrix, StoredRows) else np.arange(matrix.shape[0])
         if (np.diff(codes) < 0).any():
             rows = np.argsort(codes, kind="stable")
             matrix, labels = matrix[rows], None if labels is None else labels[rows]
@@ -56,14 +58,14 @@ class Bags:
         X: Any,
         offsets: Ints,
         ids: tuple[str, ...],
-        rows: Ints,
+        rows: Ints | None,
         feature_names: tuple[str, ...] | None,
         known: Floats | None,
     ) -> None:
         self._X = _frozen(X)
         self._offsets = _frozen(offsets.astype(np.int64))
         self._ids = ids
-        self._rows = _frozen(rows)
+        self._rows = None if rows is None else _frozen(rows)  # None: the rows of a file themselves know where they are
         self._feature_names = feature_names
         self._known = None if known is None else _frozen(known)
 
@@ -129,14 +131,83 @@ class Bags:
             return bags, y
         return bags, y, frame[instance_label].to_numpy()[bags.rows]
 
+    @classmethod
+    def open(
+        cls,
+        path: Any,
+        bag: Any,
+        *,
+        features: str | Sequence[str] | None = None,
+        label: Any = None,
+        instance_label: Any = None,
+        known: Any = None,
+        ignore: str | Sequence[str] = (),
+    ) -> Any:
+        """Bags whose rows stay in their file and are read when they are needed, a bounded number at a time.
+
+        Parameters
+        ----------
+        path : a Parquet file, several of them, or a folder of them; a ``.npy`` or a ``.safetensors`` file
+        bag : column with the key of the bag. The rows of a bag must stand together; ``bagwise sort`` sorts a table.
+            For ``.npy`` an array with one key per row, or the name of a ``.npy`` file with it; for safetensors the
+            name of a tensor, or an array.
+        features : feature columns; None takes every column that is not named otherwise. For safetensors the name of
+            the tensor with the rows ("X" if not given).
+        label, instance_label, known, ignore : as in ``from_frame``, and ``known`` for instances known one by one
+
+        Returns the bags alone, ``(bags, y)`` or ``(bags, y, instance_y)``, as ``from_frame`` does. A file that changes
+        while it is in use is an error.
+        """
+        labels, instances = _several(label), _several(instance_label)
+        chosen = None if features is None else _listed(features)
+        found = open_bags(path, Wanted(bag, chosen, labels, instances, known, _listed(ignore)))
+        bags = object.__new__(cls)
+        bags._set(found.X, found.offsets, found.ids, None, found.feature_names, found.known)
+        if not labels and not instances:
+            return bags
+        y = _side_by_side(found.labels, single=not isinstance(label, list | tuple)) if labels else None
+        if not instances:
+            return bags, y
+        return bags, y, _side_by_side(found.instance_labels, single=not isinstance(instance_label, list | tuple))
+
+    @classmethod
+    def from_source(
+        cls,
+        source: RowSource,
+        sizes: Any,
+        ids: Iterable[Any] | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        known: Any = None,
+    ) -> Self:
+        """Bags whose rows come from an object with ``shape``, ``dtype`` and ``read(start, stop)``, bag after bag."""
+        counts = np.asarray(sizes, dtype=np.int64)
+        if counts.ndim != 1 or len(counts) == 0 or (counts < 1).any():
+            raise BagDataError("sizes: expected the number of instances of every bag, at least 1 each.")
+        bag_ids = tuple(map(str, range(len(counts)))) if ids is None else check.unique_ids(ids)
+        if len(bag_ids) != len(counts):
+            raise BagDataError(f"ids: expected one id per bag ({len(counts)}), got {len(bag_ids)}.")
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        names = None if feature_names is None else check.texts(feature_names, "the name of a feature")
+        bags = object.__new__(cls)
+        X = stored(source, bag_ids, offsets, names)
+        bags._set(X, offsets, bag_ids, None, names, check.known_labels(known, int(offsets[-1])))
+        return bags
+
     # ------------------------------------------------------------ what there is
 
     X = property(lambda self: self._X, doc="(N, D) features, the instances of a bag together.")
     offsets = property(lambda self: self._offsets, doc="(B + 1,) where each bag begins; the last entry is N.")
     ids = property(lambda self: self._ids, doc="The bags' ids as strings, in order of first appearance.")
-    rows = property(lambda self: self._rows, doc="(N,) position of each row of X in the original table.")
+    stays_in_file = property(lambda self: isinstance(self._X, StoredRows), doc="Whether the rows are read on demand.")
     feature_names = property(lambda self: self._feature_names, doc="Column names, or None.")
     known = property(lambda self: self._known, doc="(N,) known instance labels (evidence), NaN unknown; or None.")
+
+    @property
+    def rows(self) -> Ints:
+        """(N,) position of each row of ``X`` in the original table."""
+        found: Ints = self._X.positions() if self._rows is None else self._rows
+        return found
 
     @property
     def sizes(self) -> Ints:
@@ -192,7 +263,8 @@ class Bags:
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         for number, name in enumerate(self._ids):
-            yield name, self._X[self._offsets[number] : self._offsets[number + 1]]
+            rows = self._X[self._offsets[number] : self._offsets[number + 1]]
+            yield name, np.asarray(rows) if isinstance(rows, StoredRows) else rows
 
     def __getitem__(self, key: Any) -> Self:
         if isinstance(key, tuple):  # bags[indices, ...], as scikit-learn asks
@@ -205,10 +277,10 @@ class Bags:
         sizes = self.sizes[numbers]
         rows = ragged_ranges(self._offsets[numbers], sizes)
         return self._with(
-            X=self._X[rows],
+            X=self._X.of_bags(self._offsets, numbers) if self.stays_in_file else self._X[rows],
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             ids=tuple(self._ids[number] for number in numbers),
-            rows=self._rows[rows],
+            rows=None if self._rows is None else self._rows[rows],
             known=None if self._known is None else self._known[rows],
         )
 
@@ -221,7 +293,7 @@ class Bags:
             X=self._X[rows],
             offsets=self._offsets[start : stop + 1] - self._offsets[start],
             ids=self._ids[start:stop],
-            rows=self._rows[rows],
+            rows=None if self._rows is None else self._rows[rows],
             known=None if self._known is None else self._known[rows],
         )
 
@@ -266,11 +338,15 @@ class Bags:
             raise BagDataError(f"expected one row per instance ({self.n_instances}), got {matrix.shape[0]}.")
         return self._with(X=matrix, feature_names=names)
 
+    def in_memory(self) -> Self:
+        """The same bags with their rows in memory: read now if they are in a file."""
+        return self._with(X=np.asarray(self._X), rows=self.rows) if self.stays_in_file else self
+
     # ------------------------------------------------------------ files
 
     def save(self, path: PathLike) -> None:
         """Write an ``.npz`` file (plain arrays, whole or not at all)."""
-        arrays: dict[str, Any] = {"format": np.array(_FORMAT), "offsets": self._offsets, "rows": self._rows}
+        arrays: dict[str, Any] = {"format": np.array(_FORMAT), "offsets": self._offsets, "rows": self.rows}
         arrays["ids"] = np.array(self._ids, dtype=str)
         if scipy.sparse.issparse(self._X):
             arrays |= {"data": self._X.data, "indices": self._X.indices, "indptr": self._X.indptr}
@@ -325,8 +401,8 @@ def _is_table(item: Any) -> bool:
 
 
 def _frozen(array: Any) -> Any:
-    """A view that cannot be written through (sparse matrices are left as they are)."""
-    if scipy.sparse.issparse(array):
+    """A view that cannot be written through (sparse matrices and rows in files are left as they are)."""
+    if scipy.sparse.issparse(array) or isinstance(array, StoredRows):
         return array
     view = array.view()
     view.flags.writeable = False
@@ -363,10 +439,19 @@ def _listed(names: str | Sequence[str] | None) -> list[str]:
     return [names] if isinstance(names, str) else list(names or ())
 
 
+def _several(given: Any) -> list[Any]:
+    """Names or arrays, one of them or a list."""
+    return [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+
+
 def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: bool) -> Any:
     if not labels:
         return None
     columns = [check.label_of_bags(frame[name].iloc[bags.rows], bags.index, bags.ids) for name in labels]
+    return _side_by_side(columns, single=single)
+
+
+def _side_by_side(columns: list[NDArray[Any]], *, single: bool) -> NDArray[Any]:
     return columns[0] if single else np.stack(columns, axis=1)
 
 

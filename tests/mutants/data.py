@@ -13,8 +13,8 @@ MUTANTS = [
         ),
         (
             "rows of chosen bags are numbered anew",
-            "ids=tuple(self._ids[number] for number in numbers),\n            rows=self._rows[rows]",
-            "ids=tuple(self._ids[number] for number in numbers),\n            rows=np.arange(len(rows))",
+            "for number in numbers),\n            rows=None if self._rows is None else self._rows[rows]",
+            "for number in numbers),\n            rows=None if self._rows is None else np.arange(len(rows))",
         ),
         (
             "a stretch of bags keeps the offsets of all",

@@ -21,6 +21,7 @@ from bagwise.cli.arguments import (
     InstanceColumns,
     KnownColumn,
     LabelColumns,
+    Memory,
     ModelFile,
     Raw,
 )
@@ -29,6 +30,7 @@ from bagwise.cli.compare import compare
 from bagwise.cli.label import label_page
 from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
+from bagwise.cli.sorting import sort_by_bag
 from bagwise.cli.stated import NAME_THEM, StatedColumns, chosen
 from bagwise.exceptions import BagDataError, BagwiseError
 from bagwise.io.headers import refuse_mistyped
@@ -126,6 +128,16 @@ def fit(
             "false, none, or a word.",
         ),
     ] = None,
+    memory: Memory = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for features that do not fit into memory.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers do the work, see docs/scale.md."
+        ),
+    ] = None,
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     named = chosen(label, fraction, count, candidates)
@@ -133,6 +145,7 @@ def fit(
     _check_model(model)
     from bagwise.cli import evidence as cli_evidence
     from bagwise.models import discover_estimators
+    from bagwise.scale import on_address, within
 
     kind, stated = discover_estimators()[model], named or cli_evidence.usual(model)
     progress = {"verbose": 1} if "verbose" in inspect.signature(kind).parameters else {}
@@ -143,9 +156,10 @@ def fit(
     check_outputs(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
-    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
-    started = time.perf_counter()
-    estimator.fit(found.bags, found.y)
+    with within(memory=memory, cache=cache) if cluster is None else on_address(cluster, memory=memory):
+        found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
+        started = time.perf_counter()
+        estimator.fit(found.bags, found.y)
     estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
 
@@ -158,22 +172,25 @@ def predict(
     bags: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per bag.")] = None,
     bag: BagColumn = None,
     raw: Raw = False,
+    memory: Memory = None,
 ) -> None:
     """Predict every instance and every bag. Without --instances or --bags the bags are printed."""
     refuse_mistyped(data, (bag,))
     from bagwise.cli.evidence import fitted_features, open_model
     from bagwise.io.bag_data import read_bags
-    from bagwise.io.predictions import bag_table, instance_table
+    from bagwise.io.predictions import bag_table
     from bagwise.io.tables import suffix_to_write, write_table
+    from bagwise.scale import within
 
     for path in filter(None, (instances, bags)):
         suffix_to_write(path)
     check_outputs({"--instances": instances, "--bags": bags}, (model, data))
     saved = open_model(model)
     estimator, labels = saved.estimator, saved.label_names()
-    known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
+    with within(memory=memory):
+        known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
     if instances is not None:
-        write_table(instance_table(estimator, known.bags, labels), instances, raw=raw)
+        _write_instances(estimator, known.bags, labels, instances, raw)
         say_written("instances", instances)
     if bags is not None:
         write_table(bag_table(estimator, known.bags, labels), bags, raw=raw)
@@ -195,6 +212,7 @@ def evaluate(
     json_output: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
     ] = None,
+    memory: Memory = None,
 ) -> None:
     """Measure how good the probabilities are: of bags and, where instance labels exist, of instances.
 
@@ -207,11 +225,13 @@ def evaluate(
     from bagwise.io.plain_json import plain_numbers
     from bagwise.report import content
     from bagwise.report.answers import collect
+    from bagwise.scale import within
 
     check_outputs({"--json": json_output}, (model, data))
     saved = open_model(model)
     only_instances = stated is None and instance_label is not None
-    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances)
     if known.y is None and known.instance_y is None:
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
     stated_truth = truth(saved, known, stated, data)
@@ -237,18 +257,21 @@ def suggest_to_label(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
     raw: Raw = False,
+    memory: Memory = None,
 ) -> None:
     """Suggest what to label next. If some bags (or instances) are labelled already, only the others are suggested."""
     refuse_mistyped(data, (bag,))
     from bagwise import active
     from bagwise.cli.evidence import open_model, read_for
     from bagwise.io.tables import suffix_to_write, write_table
+    from bagwise.scale import within
 
     if output is not None:
         suffix_to_write(output)
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
-    known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
     queries = _unlabelled(known) if what == "bags" else known.bags
     found = active.suggest(saved.estimator, queries, what=what, n=n, strategy=strategy).to_frame()
     if output is None:
@@ -274,6 +297,7 @@ def report(
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
     ] = None,
+    memory: Memory = None,
 ) -> None:
     """Write one HTML page about some bags: measures and diagrams where the truth is known, and a table of all bags."""
     shape = parse_image_shape(image_shape)
@@ -281,10 +305,12 @@ def report(
     refuse_mistyped(data, (bag, *_names(stated), *parse_names(instance_label)))
     from bagwise.cli.evidence import open_model, read_for, truth
     from bagwise.report.page import TITLE, write_report
+    from bagwise.scale import within
 
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
-    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None)
     write_report(
         saved.estimator,
         known.bags,
@@ -339,6 +365,7 @@ def demo(
 app.command()(bench)
 app.command()(compare)
 app.command("label")(label_page)
+app.command("sort")(sort_by_bag)
 
 
 _DEMO_NOTE = (
@@ -356,6 +383,18 @@ def _check_model(name: str) -> None:
     known = cards()
     if name not in known:
         raise BagDataError(f"--model {name}: there is no such model; there are {', '.join(known)}.")
+
+
+def _write_instances(estimator: Any, bags: "Bags", labels: Any, path: Path, raw: bool) -> None:
+    """Rows that stay in their file are answered for part by part."""
+    from bagwise.io.predictions import instance_table
+    from bagwise.io.streamed import instance_tables, write_parts
+    from bagwise.io.tables import write_table
+
+    if bags.stays_in_file:
+        write_parts(instance_tables(estimator, bags, labels), path, raw=raw)
+    else:
+        write_table(instance_table(estimator, bags, labels), path, raw=raw)
 
 
 def _names(stated: StatedColumns | None) -> tuple[str, ...]:

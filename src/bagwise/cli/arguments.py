@@ -52,3 +52,11 @@ FeatureColumns = Annotated[
 IgnoredColumns = Annotated[
     str | None, typer.Option("--ignore", metavar="COL,...", help="Columns that are no features.")
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory for rows and features, e.g. 4GB. A Parquet table that needs more stays in its file, and features "
+        "go to a temporary file. Without it, a quarter of the memory of this machine.",
+    ),
+]

@@ -8,13 +8,17 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
+from bagwise._archives import read_limit
 from bagwise._files import PathLike
 from bagwise._validation import shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
+from bagwise.inference.places import PLACE
 from bagwise.io.headers import refuse_missing
 from bagwise.io.npz import known_in_order, read_archive
+from bagwise.io.table_sizes import parquet_bytes
 from bagwise.io.tables import SUFFIXES, read_table
+from bagwise.sources.parquet import common_schema, parquet_files
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,9 @@ def read_bags(
     """
     if is_archive(path):
         return _from_archive(path, labels, known, labels_may_be_absent)
+    if is_left_in_its_file(path):
+        asked = {"bag": _bag_column(path, bag), "features": features, "known": known, "ignore": ignore}
+        return _from_file(path, labels, instance_labels, asked, labels_may_be_absent)
     frame = read_table(path, _bag_column(path, bag))
     if labels_may_be_absent:
         labels = labels if set(labels) <= set(frame.columns) else ()
@@ -58,6 +65,27 @@ def read_bags(
         return found
     where = f"{path}: column {known!r}"
     return replace(found, bags=known_in_order(found.bags, frame[known].to_numpy(), where))
+
+
+def is_left_in_its_file(path: PathLike) -> bool:
+    """Whether rows are read on demand: those of a folder of Parquet files, or of one that is too large for memory."""
+    place = Path(path)
+    if not place.is_dir() and place.suffix.lower() != ".parquet":
+        return False
+    return place.is_dir() or parquet_bytes(place) > min(PLACE.get().memory_bytes(), read_limit())
+
+
+def _from_file(
+    path: PathLike, labels: Sequence[str], instance_labels: Sequence[str], asked: dict[str, Any], may_be_absent: bool
+) -> BagData:
+    if may_be_absent:
+        columns = common_schema(parquet_files(path)).names
+        labels = labels if set(labels) <= set(columns) else ()
+        asked["known"] = asked["known"] if asked["known"] in columns else None
+    named: dict[str, Any] = {"label": list(labels) or None, "instance_label": list(instance_labels) or None}
+    found = Bags.open(path, **asked, **named)
+    bags, y, instance_y = (*found, None)[:3] if isinstance(found, tuple) else (found, None, None)
+    return BagData(bags, _labelled(y, bags, labels), _squeezed(instance_y), tuple(labels))
 
 
 def is_archive(path: PathLike) -> bool:

@@ -48,8 +48,8 @@ def write_table(frame: pd.DataFrame, path: PathLike, *, raw: bool = False) -> No
     ``raw``. Parquet and Arrow files keep text as it is.
     """
     write: dict[str, Callable[[IO[bytes]], object]] = {
-        ".csv": lambda stream: _write_csv(frame, stream, raw, None),
-        ".csv.gz": lambda stream: _write_csv(frame, stream, raw, {"method": "gzip", "mtime": 0}),
+        ".csv": lambda stream: write_csv(frame, stream, raw, None),
+        ".csv.gz": lambda stream: write_csv(frame, stream, raw, {"method": "gzip", "mtime": 0}),
         ".parquet": lambda stream: frame.to_parquet(stream, index=False),
         ".arrow": lambda stream: frame.reset_index(drop=True).to_feather(stream),
         ".feather": lambda stream: frame.reset_index(drop=True).to_feather(stream),
@@ -60,11 +60,14 @@ def write_table(frame: pd.DataFrame, path: PathLike, *, raw: bool = False) -> No
 def csv_bytes(frame: pd.DataFrame, *, raw: bool = False) -> bytes:
     """The CSV file that ``write_table`` would write."""
     stream = io.BytesIO()
-    _write_csv(frame, stream, raw, None)
+    write_csv(frame, stream, raw, None)
     return stream.getvalue()
 
 
-def _write_csv(frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: dict[str, Any] | None) -> None:
+def write_csv(
+    frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: dict[str, Any] | None, *, header: bool = True
+) -> None:
+    """Write a frame as CSV, its names only with ``header``."""
     texts = [place for place, kind in enumerate(frame.dtypes) if _is_text(kind)]
     table = frame if raw else frame.rename(columns=_quoted)
     for place in () if raw else texts:
@@ -74,6 +77,7 @@ def _write_csv(frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: d
     table.to_csv(
         stream,
         index=False,
+        header=header,
         lineterminator="\n",
         quoting=csv.QUOTE_NONNUMERIC if ends else csv.QUOTE_MINIMAL,
         compression=compression,

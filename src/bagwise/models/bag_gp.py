@@ -261,17 +261,17 @@ class BagGP(ChainAnswers, CountAnswers):
     def _learned_features(self, bags: Bags, counts: CountInput) -> Features:
         """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
         kinds = self._kinds(bags)
+        first = self._first_features(bags, kinds[0])
         sized, begin = not self._asks_for_sizes() and bool(self.size_effect), None
         if self._asks_for_sizes() and self.learn and may_have_sizes(bags, counts.evidence):
-            first = self._first_features(bags, kinds[0])
             begin = self._learned(first, bags, counts, choosing=len(kinds) > 1)
             sized = gain_of_sizes(begin, bags, counts.evidence, self.seed_) > LEAST_GAIN
             if not sized and len(kinds) == 1:
                 return begin
-        kind = kinds[0]
         if len(kinds) > 1:
             kind, begin = self._best_kind(kinds, bags, counts, sized)
-        return self._learned(_sized(self._first_features(bags, kind), bags, sized), bags, counts, begin)
+            first = self._first_features(bags, kind)
+        return self._learned(_sized(first, bags, sized), bags, counts, begin)
 
     def _kinds(self, bags: Bags) -> tuple[Any, ...]:
         """The kernels in question: where there are many features ``kernel="auto"`` leaves it to the log evidence."""

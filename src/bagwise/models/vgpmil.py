@@ -13,9 +13,9 @@ from bagwise.bags import Bags
 from bagwise.evidence.reading import CountInput, CountReading, read_counts
 from bagwise.exceptions import BagDataError, ConvergenceWarning, warn_user
 from bagwise.gp.features import Features
-from bagwise.inference.chunks import in_memory
 from bagwise.inference.logistic_bound import Bound, LogisticBound, MarginBound, PlainBound
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.inference.places import chunks_of
 from bagwise.models._base.count_answers import KINDS, CountAnswers
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
@@ -176,7 +176,7 @@ class VGPMIL(CountAnswers):
         return counts
 
     def _engine(self, features: Features, bags: Bags, counts: CountInput) -> LogisticBound:
-        chunks = in_memory(features, bags, NoisyOrEvidence(counts.evidence))
+        chunks = chunks_of(features, bags, NoisyOrEvidence(counts.evidence))
         n_labels = counts.evidence.labels.shape[1]
         rule = NoisyOr(float(self.H), self.updates, n_labels, features.device)
         return LogisticBound(chunks, self._first_bound(), rule, features.n_columns, n_labels, features.device)

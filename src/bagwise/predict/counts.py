@@ -10,9 +10,10 @@ from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
+from bagwise.gp.features import Design
 from bagwise.gp.latent import LatentBags
+from bagwise.gp.posterior import Posterior
 from bagwise.numerics.counting.law import summed_count_laws
-from bagwise.predict.bags import instance_probability
 from bagwise.predict.points import Fitted
 
 _SAME_CHANCE = 1e-10  # chances closer than this count as equal, so that rounding never moves a quantile
@@ -71,9 +72,16 @@ def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummar
     tail = 0.5 * (1.0 - check_level(level))
     intervals = [central_fractions(law, bags.sizes[part], tail) for part, law in _laws(fitted, bags)]
     lower, upper = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
-    each = instance_probability(fitted.features, fitted.posterior, bags)
-    mean = np.add.reduceat(each, bags.offsets[:-1]) / bags.sizes[:, None]
-    return FractionSummary(mean, lower, upper)
+    means = [_mean_probability(fitted.posterior, design) for _, design in fitted.features.designs(bags)]
+    return FractionSummary(np.concatenate(means), lower, upper)
+
+
+def _mean_probability(posterior: Posterior, design: Design) -> Array:
+    """Mean probability of the instances of every bag, (b, K)."""
+    each = posterior.probability(design.phi, design.kappa).cpu().numpy()
+    offsets = design.segments.offsets.cpu().numpy()
+    mean: Array = np.add.reduceat(each, offsets[:-1]) / np.diff(offsets)[:, None]
+    return mean
 
 
 def check_level(level: Any) -> float:

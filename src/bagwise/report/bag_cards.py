@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.bags import Bags
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL
 from bagwise.plots import as_images
 from bagwise.predict.counts import FractionSummary
@@ -106,10 +107,17 @@ class _Images:
     def __init__(self, answers: Answers, image_shape: Sequence[int]) -> None:
         self.bags = answers.bags
         self.shape = image_shape
-        self.low, self.high = float(answers.bags.X.min()), float(answers.bags.X.max())
+        self.low, self.high = _extremes(answers.bags)
 
     def of_bag(self, number: int, order: Ints) -> list[str]:
         return [image_uri(image, self.low, self.high) for image in as_images(self.bags[number], self.shape)[order]]
+
+
+def _extremes(bags: Bags) -> tuple[float, float]:
+    """The smallest and the largest number of all rows."""
+    parts = [bags.X] if not bags.stays_in_file else bags.X.blocks(8192)
+    ends = [(float(rows.min()), float(rows.max())) for rows in parts]
+    return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 def _card(answers: Answers, number: int, why: str, images: _Images | None) -> BagCard:
@@ -123,6 +131,7 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
         if answers.instance_truth is not None
         else np.full(stop - start, np.nan)
     )
+    rows = bags[number].rows
     pictures = images.of_bag(number, order) if images is not None else [None] * len(order)
     return BagCard(
         name=bags.ids[number],
@@ -131,7 +140,7 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
         probability=float(answers.bag_probability[number, column]),
         stated=_card_statement(answers, number),
         instances=[
-            Instance(int(bags.rows[start + place]), float(probability[place]), _known(truth[place]), picture)
+            Instance(int(rows[place]), float(probability[place]), _known(truth[place]), picture)
             for place, picture in zip(order, pictures, strict=True)
         ],
         size=int(stop - start),

@@ -157,7 +157,8 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
             check_is_fitted(self, "posterior_")
         bags = as_bags(X)
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
-        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
+        if not bags.stays_in_file:  # those are checked whenever they are read
+            check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
         return bags
 
     def _bags_to_judge(self, X: Any) -> Bags:
