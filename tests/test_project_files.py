@@ -44,6 +44,6 @@ def test_package_check_finds_the_lines_of_the_readme():
     found, page = tool("try_readme"), (ROOT / "README.md").read_text(encoding="utf-8")
     assert "BagGP(random_state=0).fit" in found.python_block(page)
     commands = found.shell_lines(page)
-    assert [words[1] for words in commands] == ["fit", "predict", "evaluate", "suggest", "report", "models"]
+    assert [words[1] for words in commands] == ["fit", "predict", "evaluate", "suggest", "compare", "report", "models"]
     tables = {word for words in commands for word in words if word.endswith(".csv")}
     assert set(found.TABLES) <= tables

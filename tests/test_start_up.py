@@ -10,7 +10,8 @@ import pytest
 import bagwise
 from bagwise.exceptions import BagDataError
 from bagwise.io.headers import csv_header, refuse_mistyped
-from bagwise.models import BagEstimator, cards, discover
+from bagwise.models import cards, discover_estimators
+from bagwise.models._base.saved import SavedEstimator
 
 SOURCE = Path(bagwise.__file__).parent
 HEAVY = ("torch", "gpytorch", "scipy", "sklearn", "pandas", "matplotlib", "pyarrow", "numpy")
@@ -84,10 +85,11 @@ def test_cards_read_from_files_are_those_of_the_classes():
     def below(cls):
         return {cls}.union(*map(below, cls.__subclasses__()))
 
-    discover()
-    own = {cls for cls in below(BagEstimator) if "card" in vars(cls) and cls.__module__.startswith("bagwise.models")}
+    found = discover_estimators()
+    packages = ("bagwise.models", "bagwise.baselines")
+    own = {cls for cls in below(SavedEstimator) if "card" in vars(cls) and cls.__module__.startswith(packages)}
     assert cards() == {cls.card.name: cls.card for cls in own}
-    assert discover() == {cls.card.name: cls for cls in own}
+    assert found == {cls.card.name: cls for cls in own}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Run what the README shows, with the bagwise that is installed: python tools/try_readme.py
 
 The Python block and the shell lines run in an empty folder, one after the other. The shell lines find small tables
-under the names that they use. ``bagwise bench`` is left out: it needs the data of the papers.
+under the names that they use. ``bagwise bench`` is left out, which needs the data of the papers, and ``bagwise label``,
+which waits for somebody at the browser.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
 TABLES = ("slides.csv", "new.csv", "test.csv", "unlabelled.csv")
+LEFT_OUT = ("bench", "label")
 MAKE_TABLES = f"""
 import pandas as pd
 from bagwise.datasets import make_bags
@@ -30,10 +32,10 @@ def python_block(page: str) -> str:
 
 
 def shell_lines(page: str) -> list[list[str]]:
-    """The lines that call ``bagwise`` below the heading "From the shell", but for ``bagwise bench``."""
+    """The lines that call ``bagwise`` below the heading "From the shell", but for those of ``LEFT_OUT``."""
     block = _first(r"^## From the shell\n\n```\n(.*?)^```", page)
     lines = [shlex.split(line, comments=True) for line in block.splitlines()]
-    return [words for words in lines if words[:1] == ["bagwise"] and words[1] != "bench"]
+    return [words for words in lines if words[:1] == ["bagwise"] and words[1] not in LEFT_OUT]
 
 
 def _first(pattern: str, page: str) -> str:

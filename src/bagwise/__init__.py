@@ -44,7 +44,6 @@ __all__ = [
     "load",
     "make_pipeline",
     "register_feature_map",
-    "scale",
 ]
 
 # Where each of these names is defined. A test compares this table with the imports above, which are for type checkers.

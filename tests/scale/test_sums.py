@@ -13,7 +13,7 @@ from bagwise.inference.expectation_propagation import Sites, move_step, propose_
 from bagwise.numerics.segments import Segments
 from bagwise.scale.cluster import _added
 from bagwise.scale.fingerprint import fingerprint
-from bagwise.scale.journal import Journal, read_state, write_state
+from bagwise.scale.journal import SweepJournal, read_state, write_state
 from bagwise.scale.plain_state import decode, encode
 
 
@@ -102,11 +102,11 @@ def test_states_of_other_classes_are_neither_written_nor_read():
 
 def test_journal_gives_back_sums_of_the_same_question_and_forgets_those_of_another(tmp_path):
     sums = {"a": torch.tensor([0.1, 0.2], dtype=torch.float64)}
-    journal = Journal(tmp_path / "j", 2)
+    journal = SweepJournal(tmp_path / "j", 2)
     journal.write_sums(1, "q", sums)
     for shard in range(2):
         write_state(journal.state_path(10, shard), [None])
-    again = Journal(tmp_path / "j", 2)
+    again = SweepJournal(tmp_path / "j", 2)
     assert again.last_state == 10
     assert torch.equal(again.sums(1, "q")["a"], sums["a"])
     assert again.sums(2, "q") is None
@@ -116,9 +116,9 @@ def test_journal_gives_back_sums_of_the_same_question_and_forgets_those_of_anoth
 
 
 def test_states_that_are_not_complete_are_not_used(tmp_path):
-    journal = Journal(tmp_path / "j", 2)
+    journal = SweepJournal(tmp_path / "j", 2)
     write_state(journal.state_path(10, 0), [None])
-    assert Journal(tmp_path / "j", 2).last_state == 0
+    assert SweepJournal(tmp_path / "j", 2).last_state == 0
     journal.forget_states_before(20)
     assert not list((tmp_path / "j").glob("state-*"))
 

@@ -23,7 +23,7 @@ from bagwise.gp.features import Features, chunk_slices
 from bagwise.inference.chunks import BagModel, Chunk, Step, Sums, TreeSum, View, integrated_out
 from bagwise.inference.places import ThisProcess, step_threads
 from bagwise.scale.fingerprint import fingerprint
-from bagwise.scale.journal import Journal, read_state, remove_if_empty, write_state
+from bagwise.scale.journal import SweepJournal, read_state, remove_if_empty, write_state
 from bagwise.scale.settings import placed
 
 EVERY = 10  # sweeps between two states that are written down
@@ -112,7 +112,7 @@ class Cluster:
 
     def __init__(self, client: Any, local: ThisProcess, chunks_per_task: int, folder: Path | None) -> None:
         self.client, self.local, self._size, self._folder = client, local, chunks_per_task, folder
-        self._journals: list[Journal] = []
+        self._journals: list[SweepJournal] = []
         self._numbers = itertools.count()
 
     def chunks(
@@ -146,11 +146,11 @@ class Cluster:
         """In the client's process."""
         return self.local.hold(items, n_bytes)
 
-    def journal(self, identity: str, n_shards: int) -> Journal | None:
+    def journal(self, identity: str, n_shards: int) -> SweepJournal | None:
         """For the next set of chunks; the same fit asks for the same ones in the same order."""
         if self._folder is None:
             return None
-        made = Journal(self._folder / f"{next(self._numbers):04d}-{identity}", n_shards)
+        made = SweepJournal(self._folder / f"{next(self._numbers):04d}-{identity}", n_shards)
         self._journals.append(made)
         return made
 
@@ -235,7 +235,7 @@ class ClusterChunks:
             sums = [submit(_added, some, pure=False) for some in _by(_FAN_IN, sums)]
         return sums[0]
 
-    def _recall(self, journal: Journal, step: Step, shared: Any) -> None:
+    def _recall(self, journal: SweepJournal, step: Step, shared: Any) -> None:
         """States of a sweep that was made by an earlier client: not needed, read, or made again."""
         if self._sweeps == journal.last_state:
             numbers = range(len(self._shards))

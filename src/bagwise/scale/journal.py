@@ -21,7 +21,7 @@ from bagwise.inference.chunks import Sums
 from bagwise.scale.plain_state import decode, encode
 
 
-class Journal:
+class SweepJournal:
     """What one set of chunks has said so far."""
 
     def __init__(self, folder: Path, n_shards: int) -> None:
