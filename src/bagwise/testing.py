@@ -70,7 +70,7 @@ def check_answers(estimator: Any) -> None:
     decided = of_instances[instance.argmax(axis=1)]
     assert (model.predict_instances(bags) == decided).all(), "predict_instances and predict_instance_proba disagree"
     mean, variance = model.predict_latent(bags)
-    functions = instance.shape if _takes_candidates(estimator) else (bags.n_instances,)
+    functions = (bags.n_instances, model.posterior_.mean.shape[1]) if _takes_candidates(estimator) else (len(instance),)
     assert mean.shape == variance.shape == functions, "predict_latent has the wrong shape"
     assert (variance > 0).all(), "a latent variance is not positive"
     right = y[np.arange(len(bags)), best] == 1 if y.ndim == 2 else classes[best] == y
@@ -331,6 +331,8 @@ np.save(folder + "/instance.npy", model.predict_instance_proba(bags))
 
 def _takes_candidates(estimator: Any) -> bool:
     """Whether y holds candidate sets of several classes, (B, q), rather than labels of two."""
+    if hasattr(estimator, "evidence"):
+        return bool(estimator.evidence == "candidates")
     card = getattr(estimator, "card", None)
     return card is not None and "candidates" in card.evidence
 
@@ -372,8 +374,9 @@ def _easy_problem(
 
 
 def _seeded(estimator: Any) -> Any:
-    """A copy with a seed; one that takes several kinds of evidence learns that these are labels."""
-    labels = {"evidence": "label"} if "evidence" in estimator.get_params() else {}
+    """A copy with a seed; one that takes several kinds of evidence learns that these are labels, if not candidates."""
+    several = "evidence" in estimator.get_params() and not _takes_candidates(estimator)
+    labels = {"evidence": "label"} if several else {}
     return clone(estimator).set_params(random_state=0, **labels)
 
 
