@@ -236,7 +236,8 @@ def test_fit_refuses(folder, tmp_path, said, words):
 
 def test_other_models_name_the_one_for_candidates(folder, tmp_path):
     asked = ("--candidates", "cat,dog,owl", "--bag", "photo", "--features", "u,v")
-    assert "is for miplgp" in refused("fit", folder / "parts.csv", *asked, "-o", tmp_path / "model")
+    said = refused("fit", folder / "parts.csv", "--model", "gpmil", *asked, "-o", tmp_path / "model")
+    assert "is for bag-gp, miplgp" in said
 
 
 def test_an_array_of_candidates_has_a_column_per_class(archive, tmp_path):

@@ -127,6 +127,19 @@ class AtLeastOne(LabelRule):
 
 
 @dataclass(frozen=True)
+class OneOfTheClasses(AtLeastOne):
+    """A bag has one class: it shows that one and no other (theory section 16); ``none`` says that it may show none.
+
+    ``probability`` and ``log_negative`` speak of the columns one by one: that the bag shows a class, whatever else it
+    shows. Which class it has if it has one is answered by ``predict/bag_classes.py``.
+    """
+
+    none: bool
+    name: ClassVar[str] = "one of the classes"
+    of_classes: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class SoftMax(LabelRule):
     """A bag is judged by the soft maximum of its latent values (theory 6.1)."""
 

@@ -24,7 +24,12 @@ from bagwise.report.answers import label_names
 
 def usual(name: str) -> StatedColumns:
     """What bags say to a model where no option says it: candidates where it takes them, labels otherwise."""
-    return StatedColumns("candidates") if "candidates" in cards()[name].evidence else StatedColumns()
+    return StatedColumns("candidates") if _learns_classes(name) else StatedColumns()
+
+
+def _learns_classes(name: str) -> bool:
+    """Whether candidates are the first thing that a model is for."""
+    return cards()[name].evidence[0] == "candidates"
 
 
 def with_evidence(name: str, stated: StatedColumns, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
@@ -38,12 +43,14 @@ def with_evidence(name: str, stated: StatedColumns, known: str | None, settings:
                 f"{option}: {name} takes {', '.join(known_cards[name].evidence)}; "
                 + (f"evidence of the kind {kind} is for {', '.join(others)}." if others else f"no model takes {kind}.")
             )
-    if stated.kind == "label" and len(stated.names) > 1 and "candidates" in known_cards[name].evidence:
+    if stated.kind == "label" and len(stated.names) > 1 and _learns_classes(name):
         raise BagDataError(
             f"{stated.option}: {name} learns one class out of many, whose names stand in one column; where several "
             f"columns of 0/1 say which classes a bag may have, use --candidates {','.join(stated.names)}."
         )
     if "evidence" not in inspect.signature(discover_estimators()[name]).parameters:
+        return settings
+    if stated.kind == "label" and settings.get("evidence") == "class":
         return settings
     if settings.get("evidence", stated.kind) != stated.kind:
         raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[stated.kind]}; leave it out.")

@@ -55,7 +55,7 @@ def read_counts(y: Any, bags: Bags, given: Any, reading: CountReading) -> CountI
 
 def read_statement(y: Any, bags: Bags, keyed: bool, reading: CountReading) -> Evidence | None:
     """``y`` as evidence, one statement per bag; None where it holds labels of the user's own classes."""
-    statement = _joined(y, bags, keyed)
+    statement = joined_statement(y, bags, keyed)
     if statement is None and reading.kind == "label":
         return None
     if statement is None:
@@ -76,7 +76,7 @@ def holds_positive(statement: Evidence) -> NDArray[np.float64]:
     return np.select([some, none], [1.0, 0.0], np.nan)
 
 
-def _joined(y: Any, bags: Bags, keyed: bool) -> Evidence | None:
+def joined_statement(y: Any, bags: Bags, keyed: bool) -> Evidence | None:
     """An ``Evidence`` given whole, piece by piece, or as one piece for every bag id."""
     if isinstance(y, Evidence):
         return y

@@ -30,6 +30,8 @@ from bagwise.inference.kernel_learning.size_effect import (
 from bagwise.inference.loop import Callback, Trace, Watch
 from bagwise.models._base.chain_answers import ChainAnswers
 from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
+from bagwise.models._base.class_answers import AnswersInClasses
+from bagwise.models._base.class_fit import CLASS_KINDS, fit_classes, states_classes
 from bagwise.models._base.count_answers import KINDS, CountAnswers
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
@@ -55,15 +57,21 @@ class _Sampled(NamedTuple):
 
 
 @documented
-class BagGP(ChainAnswers, CountAnswers):
+class BagGP(AnswersInClasses, ChainAnswers, CountAnswers):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
-    Each bag may state a label (is there a positive in it?), a fraction of positives, a range for their number, or
-    nothing; some instances may be known one by one (``bags.with_known``). The kernel and the mean are learned from
-    that evidence alone.
+    Each bag may state a label (is there a positive in it?), a fraction of positives, a range for their number, its
+    class or a set of candidate classes, or nothing; some instances may be known one by one (``bags.with_known``). The
+    kernel and the mean are learned from that evidence alone.
 
     Parameters
     ----------
+    evidence : {"label", "fraction", "count", "class", "candidates"}
+        What ``y`` holds: "label" (two class values), "fraction" (fractions of positives, numbers in [0, 1]), "count"
+        (shape (B, 2): lowest and highest number of positives), "class" (one of several classes per bag) or "candidates"
+        (a (B, K) table of 0/1, or one set of classes per bag, one of which is right). Change it to what you know about
+        your bags. ``fit`` also takes an ``Evidence``, in which the kinds mix bag by bag; this parameter is then not
+        used.
     label_noise : float
         Probability that the label of a bag is wrong, at least 0 and below 0.5. Increase it where some labels are
         mistaken: a single wrong label of a large bag can otherwise move the whole fit.
@@ -74,7 +82,8 @@ class BagGP(ChainAnswers, CountAnswers):
         down (a range that excludes both too few and too many, a fraction with more confidence than the bag has
         instances), because messages to single instances cannot carry that; else "bag-ep" where an instance of a
         labelled bag is, on average, in a bag of more than 30; else "vi" where there are more than 50,000 instances
-        times label columns; else "ep". Use "gibbs" where you doubt the others. ``inference_`` is what was used.
+        times label columns; else "ep". For classes it takes "bag-ep", with one site per bag and class. Use "gibbs"
+        where you doubt the others. ``inference_`` is what was used.
     learn : bool
         Learn the parameters of the kernel by the gradient of a log evidence: with one site per bag for labels of large
         bags, else that of expectation propagation, or a Laplace approximation from the moments of counts where these
@@ -119,7 +128,10 @@ class BagGP(ChainAnswers, CountAnswers):
         Posterior ``mean`` and ``sd`` of the coefficient of log n in the latent function; None where there is no such
         column.
     log_evidence_ : float, ndarray of shape (K,) or None
-        Log evidence of expectation propagation, or the lower bound of the mean field; None where chains were run.
+        Log evidence of expectation propagation, or the lower bound of the mean field; None where chains were run. Of
+        classes one number for all.
+    instance_classes_ : ndarray of shape (K + 1,)
+        Of a model of classes: the classes of instances, the last one none of them.
     trace_ : Trace
         Log evidence ("ep", "bag-ep") or bound ("vi") at the start of every iteration, how far each moved, and whether
         they converged; of chains the mean log likelihood in every sweep.
@@ -127,7 +139,7 @@ class BagGP(ChainAnswers, CountAnswers):
 
     own_attributes = ("inference_", "fallback_")
     traces = ("trace_", "learning_trace_")
-    card = ModelCard("bag-gp", ("label", "fraction", "count", "known"), "bagwise")
+    card = ModelCard("bag-gp", ("label", "fraction", "count", "candidates", "known"), "bagwise")
 
     inference_: str
     fallback_: str | None
@@ -204,6 +216,10 @@ class BagGP(ChainAnswers, CountAnswers):
         """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is."""
         self._check_settings()
         checked = self._training_bags(bags, y)
+        if states_classes(self, y, checked, keyed=isinstance(bags, Bags)):
+            fit_classes(self, checked, y, keyed=isinstance(bags, Bags))
+            return self._said_if_interrupted()
+        self.rule_ = AtLeastOne()
         reading = CountReading(self.evidence, self.confidence, self.label_noise, closed_noise=self.inference != "gibbs")
         counts = read_counts(y, checked, bags, reading)
         self._remember(counts.classes, counts.names)
@@ -214,10 +230,8 @@ class BagGP(ChainAnswers, CountAnswers):
         features = self._features_to_use(checked, counts)
         infer = self._by_gibbs if self.inference_ == "gibbs" else self._inferred
         found = infer(features, checked, counts.evidence)
-        self._finish(features, found.posterior, AtLeastOne(), found.trace, found.log_evidence)
-        if self.learning_trace_ is not None and self.learning_trace_.interrupted:
-            raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
-        return self
+        self._finish(features, found.posterior, self.rule_, found.trace, found.log_evidence)
+        return self._said_if_interrupted()
 
     @property
     def size_effect_(self) -> SizeEffect | None:
@@ -234,8 +248,13 @@ class BagGP(ChainAnswers, CountAnswers):
 
     # ------------------------------------------------------------ steps of fit
 
+    def _said_if_interrupted(self) -> Self:
+        if self.learning_trace_ is not None and self.learning_trace_.interrupted:
+            raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
+        return self
+
     def _check_settings(self) -> None:
-        check.check_option("evidence", self.evidence, KINDS)
+        check.check_option("evidence", self.evidence, (*KINDS, *CLASS_KINDS))
         check.check_option("inference", self.inference, INFERENCES)
         for name in ("learn", "ard", "learn_inducing"):
             check.check_flag(name, getattr(self, name))

@@ -28,8 +28,9 @@ from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES
 from bagwise.inference.candidates.sparse import APPROXIMATIONS, Regression, SparseRounds
 from bagwise.inference.kernel_learning.learn import STAGES, some_bags
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.models._base.class_answers import candidate_score, most_probable
 from bagwise.models._base.documented import documented
-from bagwise.models._base.estimator import BagEstimator, ModelCard, bag_weights, check_device, check_dtype
+from bagwise.models._base.estimator import BagEstimator, ModelCard, check_device, check_dtype
 from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.numerics.segments import Segments
 from bagwise.predict.classes import class_probability
@@ -247,9 +248,8 @@ class MIPLGP(BagEstimator):
 
     def predict(self, bags: Any) -> NDArray[Any]:
         """The most probable class of every bag, (B,)."""
-        best = self.predict_proba(bags).argmax(axis=1)
-        classes: NDArray[Any] = self.classes_[best]
-        return classes
+        probability = self.predict_proba(bags)
+        return most_probable(self.classes_, probability)
 
     def predict_instance_proba(self, bags: Any) -> NDArray[np.float64]:
         """Probabilities of the classes of every instance, (N, q + 1), in the order of ``bags.X``.
@@ -261,9 +261,7 @@ class MIPLGP(BagEstimator):
 
     def predict_instances(self, bags: Any) -> NDArray[Any]:
         """The most probable class of every instance, or none of them, in the order of ``bags.X``."""
-        best = self.predict_instance_proba(bags).argmax(axis=1)
-        classes: NDArray[Any] = self.instance_classes_[best]
-        return classes
+        return most_probable(self.instance_classes_, self.predict_instance_proba(bags))
 
     def predict_latent(self, bags: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and variance of the latent functions at every instance: (N, q + 1) each, (N, q) without ``augment``."""
@@ -277,11 +275,7 @@ class MIPLGP(BagEstimator):
         """
         given = as_bags(bags)
         sets = candidate_sets(y, given, keyed=isinstance(bags, Bags), classes=self.classes_)
-        hits = sets.table[np.arange(len(given)), self.predict_proba(bags).argmax(axis=1)]
-        if not sets.observed.any():
-            raise BagDataError("nothing is known of any bag: there is nothing to compare the predictions with.")
-        weights = bag_weights(sample_weight, len(given))
-        return float(np.average(hits[sets.observed], weights=weights[sets.observed]))
+        return candidate_score(sets.table, sets.observed, self.predict_proba(bags), sample_weight)
 
     @property
     def instance_classes_(self) -> NDArray[Any]:

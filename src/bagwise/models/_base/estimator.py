@@ -135,7 +135,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
         self.features_, self.posterior_, self.rule_, self.trace_ = features, posterior, rule, trace
         sound = log_evidence is not None and bool(torch.isfinite(log_evidence).all())
         values = log_evidence.cpu().numpy() if log_evidence is not None and sound else None
-        self.log_evidence_ = values if values is None or self._several() else float(values[0])
+        self.log_evidence_ = float(values[0]) if values is not None and len(values) == 1 else values
         if trace.interrupted:
             raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
 
@@ -144,6 +144,10 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
     def _n_functions(self) -> int:
         """How many latent functions the posterior is about: one for every label column."""
         return len(self.label_names_ or ("",))
+
+    def _column_names(self) -> tuple[str, ...] | None:
+        """Names of the latent functions, None where there is one."""
+        return self.label_names_
 
     def _has_sound_classes(self) -> bool:
         """Whether ``classes_`` can be what this model was fitted with; asked of a model file."""
