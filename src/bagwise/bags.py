@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bagwise import _validation as check
 from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
+from bagwise._totals import check_totals, row_weights, rows_of_totals
 from bagwise.exceptions import BagDataError
 
 Floats = NDArray[np.float64]
@@ -18,7 +19,7 @@ Ints = NDArray[np.int64]
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
-_STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known")
+_STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known", "weight")
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
 _HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
 
@@ -35,19 +36,30 @@ class Bags:
     groups : N group keys, in any order; they become the bags' string ids, by first appearance
     feature_names : D names, taken from a frame's columns if not given
     known : N individually known instance labels used as evidence (0, 1 or NaN for unknown)
+    weight : N whole numbers: how many individuals with these features the row stands for (1 each if not given)
     """
 
-    def __init__(self, X: Any, groups: Any, *, feature_names: Sequence[str] | None = None, known: Any = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        groups: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        known: Any = None,
+        weight: Any = None,
+    ) -> None:
         matrix, names = check.feature_matrix(X, feature_names)
         check.check_not_empty(matrix)
         codes, ids = check.group_codes(groups, matrix.shape[0])
         labels = check.known_labels(known, matrix.shape[0])
+        weights = row_weights(weight, matrix.shape[0])
         rows = np.arange(matrix.shape[0])
         if (np.diff(codes) < 0).any():
             rows = np.argsort(codes, kind="stable")
-            matrix, labels = matrix[rows], None if labels is None else labels[rows]
+            matrix, labels, weights = matrix[rows], _chosen(labels, rows), _chosen(weights, rows)
         offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))])
-        self._set(matrix, offsets, ids, rows, names, labels)
+        check_totals(weights, offsets, ids)
+        self._set(matrix, offsets, ids, rows, names, labels, weights)
 
     def _set(
         self,
@@ -57,6 +69,7 @@ class Bags:
         rows: Ints,
         feature_names: tuple[str, ...] | None,
         known: Floats | None,
+        weight: Ints | None,
     ) -> None:
         self._X = _frozen(X)
         self._offsets = _frozen(offsets.astype(np.int64))
@@ -64,6 +77,7 @@ class Bags:
         self._rows = _frozen(rows)
         self._feature_names = feature_names
         self._known = None if known is None else _frozen(known)
+        self._weight = None if weight is None else _frozen(weight)
 
     def _with(self, **changes: Any) -> Self:
         """The same bags with some parts replaced."""
@@ -74,6 +88,7 @@ class Bags:
             "rows": self._rows,
             "feature_names": self._feature_names,
             "known": self._known,
+            "weight": self._weight,
         }
         new = object.__new__(type(self))
         new._set(**(parts | changes))
@@ -107,25 +122,52 @@ class Bags:
         label: str | Sequence[str] | None = None,
         instance_label: str | None = None,
         ignore: str | Sequence[str] = (),
+        weight: str | None = None,
     ) -> Any:
         """Bags from a long table with one row per instance.
 
         Returns the bags alone, ``(bags, y)`` when ``label`` is named (several labels give y one column each), and
         ``(bags, y, instance_y)`` when ``instance_label`` is named too (y is None without ``label``). ``features=None``
-        takes every column that is not named otherwise; one of them that is not numeric is an error.
+        takes every column that is not named otherwise; one of them that is not numeric is an error. ``weight`` names a
+        column with the number of individuals that a row stands for.
         """
         frame = _as_frame(df)
         labels, instance, ignored = _listed(label), _listed(instance_label), _listed(ignore)
-        named = [bag, *labels, *instance, *ignored]
+        named = [bag, *labels, *instance, *ignored, *_listed(weight)]
         columns = [name for name in frame.columns if name not in named] if features is None else _listed(features)
         check.check_named_columns(frame, named, columns)
-        bags = cls(frame[columns], frame[bag].to_numpy())
+        bags = cls(frame[columns], frame[bag].to_numpy(), weight=None if weight is None else frame[weight].to_numpy())
         if not labels and instance_label is None:
             return bags
         y = _bag_labels(frame, labels, bags, single=isinstance(label, str))
         if instance_label is None:
             return bags, y
         return bags, y, frame[instance_label].to_numpy()[bags.rows]
+
+    @classmethod
+    def from_totals(
+        cls,
+        table: Any,
+        bag: str,
+        groups: Sequence[str],
+        *,
+        features: str | Sequence[str] = (),
+        label: str | Sequence[str] | None = None,
+    ) -> Any:
+        """Bags from a table with one row per bag and a column with the total of every group.
+
+        Every group of every bag becomes one row that stands for as many individuals as the column says. Its features
+        are one column of 0 and 1 for each group and the columns ``features`` of the bag. Returns the bags alone, or
+        ``(bags, y)`` when ``label`` is named: the columns of what the bags state (shares, counts).
+        """
+        frame, labels, covariates, totals = _as_frame(table), _listed(label), _listed(features), _listed(groups)
+        check.check_named_columns(frame, [bag, *labels], [*totals, *covariates])
+        X, keys, weight = rows_of_totals(frame, bag, totals, covariates)
+        bags = cls(X, keys, feature_names=[*totals, *covariates], weight=weight)
+        if not labels:
+            return bags
+        stated = frame[labels].to_numpy()
+        return bags, stated[:, 0] if isinstance(label, str) else stated
 
     # ------------------------------------------------------------ what there is
 
@@ -135,12 +177,21 @@ class Bags:
     rows = property(lambda self: self._rows, doc="(N,) position of each row of X in the original table.")
     feature_names = property(lambda self: self._feature_names, doc="Column names, or None.")
     known = property(lambda self: self._known, doc="(N,) known instance labels (evidence), NaN unknown; or None.")
+    weight = property(lambda self: self._weight, doc="(N,) number of individuals each row stands for; or None.")
 
     @property
     def sizes(self) -> Ints:
         """(B,) number of instances of each bag."""
         sizes: Ints = np.diff(self._offsets)
         return sizes
+
+    @property
+    def totals(self) -> Ints:
+        """(B,) number of individuals of each bag: the sum of its weights, or its number of rows."""
+        if self._weight is None:
+            return self.sizes
+        totals: Ints = np.add.reduceat(self._weight, self._offsets[:-1])
+        return totals
 
     @property
     def index(self) -> Ints:
@@ -191,7 +242,8 @@ class Bags:
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             ids=tuple(self._ids[number] for number in numbers),
             rows=self._rows[rows],
-            known=None if self._known is None else self._known[rows],
+            known=_chosen(self._known, rows),
+            weight=_chosen(self._weight, rows),
         )
 
     def _stretch(self, start: int, stop: int) -> Self:
@@ -204,7 +256,8 @@ class Bags:
             offsets=self._offsets[start : stop + 1] - self._offsets[start],
             ids=self._ids[start:stop],
             rows=self._rows[rows],
-            known=None if self._known is None else self._known[rows],
+            known=_chosen(self._known, rows),
+            weight=_chosen(self._weight, rows),
         )
 
     def _numbers(self, key: Any) -> Ints:
@@ -248,6 +301,19 @@ class Bags:
             raise BagDataError(f"expected one row per instance ({self.n_instances}), got {matrix.shape[0]}.")
         return self._with(X=matrix, feature_names=names)
 
+    def repeated(self) -> Self:
+        """The same individuals with a row for each of them, without weights."""
+        if self._weight is None:
+            return self
+        rows = np.repeat(np.arange(self.n_instances), self._weight)
+        return self._with(
+            X=self._X[rows],
+            offsets=np.concatenate([[0], np.cumsum(self.totals)]),
+            rows=self._rows[rows],
+            known=_chosen(self._known, rows),
+            weight=None,
+        )
+
     # ------------------------------------------------------------ files
 
     def save(self, path: PathLike) -> None:
@@ -263,6 +329,8 @@ class Bags:
             arrays["feature_names"] = np.array(self._feature_names, dtype=str)
         if self._known is not None:
             arrays["known"] = self._known
+        if self._weight is not None:
+            arrays["weight"] = self._weight
         write_whole(path, lambda stream: np.savez_compressed(stream, **arrays))
 
     @classmethod
@@ -304,6 +372,11 @@ def _is_table(item: Any) -> bool:
     if isinstance(item, list | tuple):
         return len(item) > 0 and isinstance(item[0], list | tuple | np.ndarray)
     return len(getattr(item, "shape", ())) == 2
+
+
+def _chosen(values: Any, rows: Any) -> Any:
+    """Some entries of what bags may have for every row."""
+    return None if values is None else values[rows]
 
 
 def _frozen(array: Any) -> Any:
@@ -363,7 +436,10 @@ def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
     ids, offsets, rows = check.texts(stored["ids"], "the id of a bag"), stored["offsets"], stored["rows"]
     check.check_layout(offsets, rows, len(ids), X.shape[0])
     known = check.known_labels(stored.get("known"), X.shape[0])
-    return {"X": X, "offsets": offsets, "ids": ids, "rows": rows, "feature_names": feature_names, "known": known}
+    weight = row_weights(stored.get("weight"), X.shape[0])
+    check_totals(weight, offsets, ids)
+    names = {"ids": ids, "feature_names": feature_names}
+    return names | {"X": X, "offsets": offsets, "rows": rows, "known": known, "weight": weight}
 
 
 def _stored_matrix(stored: dict[str, NDArray[Any]]) -> Any:

@@ -58,6 +58,7 @@ class Features:
     origin: str  # where the inducing inputs come from
     size_range: tuple[float, float] | None = None  # of log n in the fit; there is a column log n before the constant
     projection: Tensor | None = None  # (D, d) that rows of unit length are multiplied by before the kernel sees them
+    effect: float = 0.0  # standard deviation of the effect of a bag, which κ contains (theory section 15)
 
     def __post_init__(self) -> None:
         for name, value in self.tensors().items():
@@ -123,9 +124,10 @@ class Features:
             segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
             phi, kappa = self._rows(some.X, inverse)
             if self.size_range is not None:
-                own = some.sizes if sizes is None else sizes[part]
+                own = some.totals if sizes is None else sizes[part]
                 phi[:, self.n_inducing] = segments.spread(self.log_sizes(own))
             _refuse_lost_rows(phi, kappa, some)
+            kappa += self.effect**2
             yield part, Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:
@@ -359,7 +361,7 @@ def traced_design(
 
 def _moments(bags: Bags, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Shift and scale that standardise every column."""
-    shift, scale = column_moments(bags.X)
+    shift, scale = column_moments(bags.X, bags.weight)
     with np.errstate(over="ignore", invalid="ignore"):
         far = ~(np.abs(shift) / scale < farthest(dtype))
     wrong = np.flatnonzero(far | ~np.isfinite(shift) | ~np.isfinite(scale))

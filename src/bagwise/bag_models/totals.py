@@ -1,0 +1,240 @@
+"""Probit individuals in rows of many, with an effect of their bag (theory section 15).
+
+zᵢ = f(xᵢ) + u_b + noise with u_b ~ N(0, s²), the same for everyone in bag b. Given u the number of positives is a sum of
+binomial numbers, and what the bag states has the probability Z_b(f + u). Integrated over u,
+
+    log Z_b = log ∫ Z_b(f + u) N(u; 0, s²) du                                                              (15.3)
+
+by Gauss–Hermite quadrature around the most probable u, because what thousands of people state about u is much narrower
+than its prior. All functions here are twice differentiable in the latent values.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bagwise.bags import ragged_ranges
+from bagwise.evidence.statements import COUNT, FRACTION, LABEL
+from bagwise.evidence.totals import TotalStatements
+from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total_density
+from bagwise.numerics.segments import Segments
+from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
+
+NODES = 11
+_NEWTON_STEPS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
+_LEAST_VARIANCE = 1e-12
+
+
+class _Part(NamedTuple):
+    """Bags of one kind of statement: their numbers, their rows, how many free individuals these stand for."""
+
+    bags: Tensor
+    rows: Tensor
+    people: Tensor
+    segments: Segments
+
+
+class TotalBags:
+    """What bags state, as a function of the scores of their rows and of the effect of the bag."""
+
+    def __init__(self, stated: TotalStatements, dtype: torch.dtype, device: torch.device) -> None:
+        self._stated, self._like = stated, {"dtype": dtype, "device": device}
+        self.segments = Segments(torch.tensor(stated.offsets, device=device))
+        small = np.zeros(len(stated.kind), dtype=bool)
+        small[stated.small] = True
+        self._counts = self._part((stated.kind == FRACTION) & ~small)
+        self._ranges = self._part((stated.kind == COUNT) & ~small)
+        self._labels = self._part(stated.kind == LABEL)
+        self._tabled = self._part(small)
+        self._mean, self._variance, self._low, self._high = (
+            torch.as_tensor(part, **self._like) for part in (stated.mean, stated.variance, stated.low, stated.high)
+        )
+        table = torch.as_tensor(stated.tables, **self._like)
+        self._small = SmallTotals(self._tabled.people, table, self._tabled.segments) if small.any() else None
+        self._known = torch.as_tensor(np.nan_to_num(stated.known), **self._like)
+        self._coins = torch.as_tensor(np.where(np.isnan(stated.known), 0.0, stated.weight), **self._like)
+        self._effects: Tensor | None = None  # the most probable effect of every bag, where the last search ended
+
+    def _part(self, chosen: Any) -> _Part:
+        numbers = np.flatnonzero(chosen)
+        sizes = np.diff(self._stated.offsets)[numbers]
+        rows = ragged_ranges(self._stated.offsets[numbers], sizes) if len(numbers) else np.zeros(0, dtype=np.int64)
+        offsets = torch.as_tensor(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), device=self._like["device"])
+        return _Part(
+            torch.as_tensor(numbers, device=self._like["device"]),
+            torch.as_tensor(rows, device=self._like["device"]),
+            torch.as_tensor(self._stated.free[rows], **self._like),
+            Segments(offsets),
+        )
+
+    # ------------------------------------------------------------ given the effects
+
+    def conditional(self, z: Tensor) -> Tensor:
+        """log P(what a bag states | scores z), (b, Q), at scores (n, Q)."""
+        found = z.new_zeros(len(self.segments), z.shape[1])
+        for part, logs in ((self._counts, self._count_logs), (self._ranges, self._range_logs), (self._labels, self._label_logs)):
+            if len(part.bags):
+                found = found.index_add(0, part.bags, logs(part, z[part.rows]))
+        if self._small is not None:
+            found = found.index_add(0, self._tabled.bags, self._small.log_z(z[self._tabled.rows]))
+        if bool((self._coins > 0).any()):
+            own = log_ndtr(torch.where(self._known[:, None] == 1, z, -z))
+            found = found + self.segments.sum(self._coins[:, None] * own)
+        return found
+
+    def _count_logs(self, part: _Part, z: Tensor) -> Tensor:
+        return log_total_density(z, part.people, self._mean[part.bags], self._variance[part.bags], part.segments)
+
+    def _range_logs(self, part: _Part, z: Tensor) -> Tensor:
+        """By the normal law; half a person on either side makes room for whole numbers."""
+        mean, variance = _count_moments(part, z)
+        ends = ((end[part.bags][:, None] + half - mean) / torch.sqrt(variance) for end, half in ((self._low, -0.5), (self._high, 0.5)))
+        return log_between(*ends)
+
+    def _label_logs(self, part: _Part, z: Tensor) -> Tensor:
+        """Closed form at any total: all negative, or not all."""
+        people, label = part.people[:, None], self._mean[part.bags][:, None]
+        negative = part.segments.sum(people * log_ndtr(-z))
+        present = torch.log(people.clamp(min=1e-300))
+        positive = log_at_least_one(part.segments.logsumexp(present + log_minus_log_ndtr(z)))
+        found, noise = torch.where(label == 1, positive, negative), self._stated.label_noise
+        return found if noise == 0 else torch.logaddexp(found + math.log1p(-2.0 * noise), found.new_tensor(math.log(noise)))
+
+    # ------------------------------------------------------------ integrated over the effects
+
+    def logs(self, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+        """(15.3) of every bag, (b,), at scores z (n,); an effect u moves the score of row i by ``shrink[i]`` u."""
+        if float(sd.detach()) == 0.0:
+            return self.conditional(z[:, None])[:, 0]
+        return torch.logsumexp(self._weighted_nodes(z, shrink, sd)[1], dim=1)
+
+    def effect_nodes(self, z: Tensor, shrink: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
+        """Values of the effect and their posterior weights, (b, Q) each."""
+        u, logs = self._weighted_nodes(z, shrink, sd)
+        return u, torch.softmax(logs, dim=1)
+
+    def _weighted_nodes(self, z: Tensor, shrink: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
+        """Nodes u and log [w(u) Z_b(f + u) N(u; 0, s²)], (b, Q) each; the nodes are held fixed in derivatives."""
+        x, w = np.polynomial.hermite_e.hermegauss(NODES)
+        node, log_w = torch.as_tensor(x, **self._like), torch.as_tensor(np.log(w) + 0.5 * x * x, **self._like)
+        centre, spread = self._most_probable(z.detach(), shrink.detach(), float(sd.detach()))
+        u = centre[:, None] + spread[:, None] * node
+        given = self.conditional(z[:, None] + shrink[:, None] * self.segments.spread(u))
+        prior = -0.5 * ((u / sd).square() + LOG_2PI) - torch.log(sd)
+        return u, given + prior + log_w + torch.log(spread)[:, None]
+
+    def _most_probable(self, z: Tensor, shrink: Tensor, sd: float) -> tuple[Tensor, Tensor]:
+        """The most probable effect of every bag and its spread, by Newton's method with bounded steps."""
+        u = z.new_zeros(len(self.segments)) if self._effects is None else self._effects
+        for _ in range(_NEWTON_STEPS):
+            slope, curvature = self._slopes(u, z, shrink, sd)
+            spread = curvature.clamp(min=1.0 / sd**2).rsqrt()
+            step = (slope * spread.square()).clamp(-_LONGEST_STEP, _LONGEST_STEP)
+            u = u + step
+            if bool((step.abs() <= _NEAR * spread).all()):
+                break
+        self._effects = u
+        return u, spread
+
+    def _slopes(self, u: Tensor, z: Tensor, shrink: Tensor, sd: float) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            effect = u.detach().requires_grad_()
+            given = self.conditional((z + shrink * self.segments.spread(effect))[:, None])
+            value = given.sum() - 0.5 * (effect / sd).square().sum()
+            (slope,) = torch.autograd.grad(value, effect, create_graph=True)
+            (second,) = torch.autograd.grad(slope.sum(), effect)
+        return slope.detach(), -second
+
+    # ------------------------------------------------------------ information about v
+
+    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+        """What the bags tell about v, (R, R): the Fisher information of their numbers, the effects integrated out.
+
+        In (v, u_b) it is Σ d dᵀ with d = (Jacobian of the number) √(Var k − Var(k | statement)) / Var k; u_b takes
+        a aᵀ/(c + 1/s²) away, a = Σ e d, c = Σ e², e being the last entry of d.
+        """
+        total, every = rows.new_zeros(rows.shape[1], rows.shape[1]), []
+        if float(sd.detach()) > 0:
+            z = z + shrink * self.segments.spread(self._centre(z, shrink, sd))
+        for owner, directions, effect in self._directions(rows, z, shrink):
+            total = total + directions.T @ directions
+            every.append((owner, effect[:, None] * directions, effect.square()))
+        if float(sd.detach()) == 0 or not every:
+            return total
+        shared = rows.new_zeros(len(self.segments), rows.shape[1])
+        strength = rows.new_zeros(len(self.segments))
+        for owner, crossed, square in every:
+            shared, strength = shared.index_add(0, owner, crossed), strength.index_add(0, owner, square)
+        taken = shared / torch.sqrt(strength + sd.pow(-2))[:, None]
+        return total - taken.T @ taken
+
+    def _centre(self, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+        """The effect of every bag, (b,): the most probable one, or its mean, which has derivatives."""
+        if not torch.is_grad_enabled():
+            return self._most_probable(z, shrink, float(sd))[0]
+        u, weight = self.effect_nodes(z, shrink, sd)
+        return (u * weight).sum(1)
+
+    def _directions(self, rows: Tensor, z: Tensor, shrink: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """For every statement its bag, √information × Jacobian in v, and the same in u_b."""
+        found = []
+        for part, factor in (
+            (self._counts, self._count_factor),
+            (self._ranges, self._range_factor),
+            (self._tabled, self._table_factor),
+        ):
+            if len(part.bags):
+                own = z[part.rows]
+                pull = part.people * torch.exp(log_pdf(own)) * part.segments.spread(factor(part, own))
+                found.append((part.bags, *_jacobian(part, pull, rows, shrink)))
+        if len(self._labels.bags):
+            found.append((self._labels.bags, *_jacobian(self._labels, self._label_pull(z), rows, shrink)))
+        coins = (self._coins > 0).nonzero()[:, 0]
+        if len(coins):
+            own = z[coins]
+            pull = torch.sqrt(self._coins[coins]) * torch.exp(log_pdf(own) - 0.5 * (log_ndtr(own) + log_ndtr(-own)))
+            found.append((self.segments.index[coins], pull[:, None] * rows[coins], pull * shrink[coins]))
+        return found
+
+    def _count_factor(self, part: _Part, z: Tensor) -> Tensor:
+        _, variance = _count_moments(part, z[:, None])
+        return torch.rsqrt(variance[:, 0] + self._variance[part.bags])
+
+    def _range_factor(self, part: _Part, z: Tensor) -> Tensor:
+        """Var k − Var(k | range) of the normal law, over (Var k)²."""
+        mean, variance = (value[:, 0] for value in _count_moments(part, z[:, None]))
+        lower, upper = ((end[part.bags] + half - mean) / torch.sqrt(variance) for end, half in ((self._low, -0.5), (self._high, 0.5)))
+        log_z = log_between(lower, upper)
+        at_lower, at_upper = torch.exp(log_pdf(lower) - log_z), torch.exp(log_pdf(upper) - log_z)
+        gained = (at_lower - at_upper).square() + upper * at_upper - lower * at_lower
+        return torch.sqrt(gained.clamp(1e-12, 1.0) / variance)
+
+    def _table_factor(self, part: _Part, z: Tensor) -> Tensor:
+        assert self._small is not None
+        weights = torch.softmax(self._small.log_weights(z[:, None])[:, 0], dim=1)
+        count = torch.arange(weights.shape[1], **self._like)
+        left = weights @ count.square() - (weights @ count).square()
+        variance = _count_moments(part, z[:, None])[1][:, 0]
+        return torch.sqrt((variance - left).clamp(min=1e-12)) / variance
+
+    def _label_pull(self, z: Tensor) -> Tensor:
+        """∂π/∂z / √(π(1 − π)) of "at least one"."""
+        part, own = self._labels, z[self._labels.rows]
+        negative = part.segments.sum(part.people * log_ndtr(-own))
+        present = torch.log(part.people.clamp(min=1e-300))
+        positive = log_at_least_one(part.segments.logsumexp((present + log_minus_log_ndtr(own))))
+        slope = part.people * torch.exp(log_pdf(own) - log_ndtr(-own))
+        return slope * part.segments.spread(torch.exp(0.5 * (negative - positive)))
+
+
+def _count_moments(part: _Part, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the number of positives given scores z (n, Q), (b, Q) each."""
+    people, chance = part.people[:, None], torch.special.ndtr(z)
+    return part.segments.sum(people * chance), part.segments.sum(people * chance * (1.0 - chance)) + _LEAST_VARIANCE
+
+
+def _jacobian(part: _Part, pull: Tensor, rows: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
+    return part.segments.sum(pull[:, None] * rows[part.rows]), part.segments.sum(pull * shrink[part.rows])
