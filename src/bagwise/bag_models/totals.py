@@ -20,12 +20,14 @@ from bagwise.bags import ragged_ranges
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL
 from bagwise.evidence.totals import TotalStatements
 from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total_density
+from bagwise.numerics.counting.sharing import redraw_pairs, share_out, tilted_chances, truncated_normal, whole_numbers
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
 NODES = 11
 _NEWTON_STEPS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
 _LEAST_VARIANCE = 1e-12
+_MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
 
 
 class _Part(NamedTuple):
@@ -56,7 +58,7 @@ class TotalBags:
         self._small = SmallTotals(self._tabled.people, table, self._tabled.segments) if small.any() else None
         self._known = torch.as_tensor(np.nan_to_num(stated.known), **self._like)
         self._coins = torch.as_tensor(np.where(np.isnan(stated.known), 0.0, stated.weight), **self._like)
-        self._effects: Tensor | None = None  # the most probable effect of every bag, where the last search ended
+        self._effects: Tensor | None = None  # (b, 1) the most probable effects, where the last search ended
 
     def _part(self, chosen: Any) -> _Part:
         numbers = np.flatnonzero(chosen)
@@ -120,15 +122,21 @@ class TotalBags:
         """Nodes u and log [w(u) Z_b(f + u) N(u; 0, s²)], (b, Q) each; the nodes are held fixed in derivatives."""
         x, w = np.polynomial.hermite_e.hermegauss(NODES)
         node, log_w = torch.as_tensor(x, **self._like), torch.as_tensor(np.log(w) + 0.5 * x * x, **self._like)
-        centre, spread = self._most_probable(z.detach(), shrink.detach(), float(sd.detach()))
-        u = centre[:, None] + spread[:, None] * node
+        centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), float(sd.detach()), self._effects)
+        self._effects = centre
+        u = centre + spread * node
         given = self.conditional(z[:, None] + shrink[:, None] * self.segments.spread(u))
         prior = -0.5 * ((u / sd).square() + LOG_2PI) - torch.log(sd)
-        return u, given + prior + log_w + torch.log(spread)[:, None]
+        return u, given + prior + log_w + torch.log(spread)
 
-    def _most_probable(self, z: Tensor, shrink: Tensor, sd: float) -> tuple[Tensor, Tensor]:
-        """The most probable effect of every bag and its spread, by Newton's method with bounded steps."""
-        u = z.new_zeros(len(self.segments)) if self._effects is None else self._effects
+    def most_probable(
+        self, z: Tensor, shrink: Tensor, sd: float, start: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The most probable effect of every bag and its spread at scores (n, Q), (b, Q) each.
+
+        Newton's method with bounded steps, from 0 or from ``start``.
+        """
+        u = z.new_zeros(len(self.segments), z.shape[1]) if start is None else start
         for _ in range(_NEWTON_STEPS):
             slope, curvature = self._slopes(u, z, shrink, sd)
             spread = curvature.clamp(min=1.0 / sd**2).rsqrt()
@@ -136,13 +144,12 @@ class TotalBags:
             u = u + step
             if bool((step.abs() <= _NEAR * spread).all()):
                 break
-        self._effects = u
         return u, spread
 
     def _slopes(self, u: Tensor, z: Tensor, shrink: Tensor, sd: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             effect = u.detach().requires_grad_()
-            given = self.conditional((z + shrink * self.segments.spread(effect))[:, None])
+            given = self.conditional(z + shrink[:, None] * self.segments.spread(effect))
             value = given.sum() - 0.5 * (effect / sd).square().sum()
             (slope,) = torch.autograd.grad(value, effect, create_graph=True)
             (second,) = torch.autograd.grad(slope.sum(), effect)
@@ -174,7 +181,8 @@ class TotalBags:
     def _centre(self, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
         """The effect of every bag, (b,): the most probable one, or its mean, which has derivatives."""
         if not torch.is_grad_enabled():
-            return self._most_probable(z, shrink, float(sd))[0]
+            self._effects, _ = self.most_probable(z[:, None], shrink, float(sd), self._effects)
+            return self._effects[:, 0]
         u, weight = self.effect_nodes(z, shrink, sd)
         return (u * weight).sum(1)
 
@@ -228,6 +236,38 @@ class TotalBags:
         positive = log_at_least_one(part.segments.logsumexp((present + log_minus_log_ndtr(own))))
         slope = part.people * torch.exp(log_pdf(own) - log_ndtr(-own))
         return slope * part.segments.spread(torch.exp(0.5 * (negative - positive)))
+
+    # ------------------------------------------------------------ draws
+
+    @torch.no_grad()
+    def draw_cells(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the number of positives behind every row given the statements, (n, Q), at scores (n, Q)."""
+        free = torch.as_tensor(self._stated.free, **self._like)[:, None]
+        total = self._draw_totals(z, free, generator)
+        chance = tilted_chances(z, free, total, self.segments)
+        drawn = share_out(chance, free, total, self.segments, generator)
+        if int(self.segments.sizes.max()) <= _MOST_CELLS:
+            drawn = whole_numbers(drawn, free, total, self.segments)
+            drawn = redraw_pairs(drawn, free, torch.logit(chance, eps=1e-12), self.segments, generator)
+        return drawn + self._coins[:, None] * self._known[:, None]
+
+    def _draw_totals(self, z: Tensor, free: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the number of positives of every bag among those not known, (b, Q): normal, within the statement."""
+        chance, kind = torch.special.ndtr(z), torch.as_tensor(self._stated.kind, device=z.device)[:, None]
+        mean = self.segments.sum(free * chance)
+        variance = self.segments.sum(free * chance * (1.0 - chance)).clamp(min=_LEAST_VARIANCE)
+        low = torch.where(kind == COUNT, self._low[:, None] - 0.5, -torch.inf)
+        high = torch.where(kind == COUNT, self._high[:, None] + 0.5, torch.inf)
+        label = self._mean[:, None]
+        low = torch.where((kind == LABEL) & (label == 1), 0.5, low)
+        high = torch.where((kind == LABEL) & (label == 0), 0.5, high)
+        noise = self._variance[:, None]
+        gain = torch.where(kind == FRACTION, variance / (variance + noise), torch.zeros_like(variance))
+        centre, spread = mean + gain * (label - mean), torch.sqrt(variance * (1.0 - gain))
+        drawn = truncated_normal(centre, spread, low, high, generator)
+        exact = (kind == FRACTION) & (noise == 0)
+        drawn = torch.where(exact, label.expand_as(drawn), drawn).round()
+        return drawn.clamp(min=0.0).minimum(self.segments.sum(free))
 
 
 def _count_moments(part: _Part, z: Tensor) -> tuple[Tensor, Tensor]:

@@ -49,6 +49,24 @@ class TotalStatements(NamedTuple):
         return self._replace(**per_bag, **per_row, **own)
 
 
+class StatedTotals(NamedTuple):
+    """The number of positives that every bag states, or its mean, (B, K), NaN where none; names of the outcomes."""
+
+    expected: Floats
+    outcomes: tuple[str, ...]
+    shares: bool  # whether every individual has exactly one of the outcomes
+
+
+def expected_totals(columns: tuple[TotalStatements, ...], names: tuple[str, ...], shares: bool) -> StatedTotals:
+    """What bags state, as numbers: those known to be positive included, the middle of a range."""
+    found = []
+    for column in columns:
+        known = np.add.reduceat(np.where(column.known == 1, column.weight, 0.0), column.offsets[:-1])
+        middle = np.where(column.kind == COUNT, 0.5 * (column.low + column.high), column.mean)
+        found.append(np.where(np.isin(column.kind, (FRACTION, COUNT)), middle + known, np.nan))
+    return StatedTotals(np.stack(found, axis=1), names, shares)
+
+
 def total_statements(statement: Evidence, bags: Bags, label_noise: float = 0.0) -> TotalStatements:
     """The statements of bags, whatever their totals; one that their known individuals contradict is an error."""
     weight = np.ones(bags.n_instances) if bags.weight is None else bags.weight.astype(np.float64)

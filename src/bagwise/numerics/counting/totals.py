@@ -90,6 +90,11 @@ class SmallTotals:
         return (total / len(self._count)).clamp(min=1e-18)
 
 
+def tilt_of(logits: Tensor, people: Tensor, count: Tensor, segments: Segments) -> Tensor:
+    """t at which the expected number of each bag is ``count`` (b, Q), strictly between none and everyone."""
+    return _Law(logits, people, count, torch.zeros_like(count), segments).tilt()
+
+
 class _Law:
     """K(t) − Σ w log q and its derivatives for rows with some logits, all (b, Q)."""
 
