@@ -47,14 +47,14 @@ def check_totals(weight: Ints | None, offsets: Ints, ids: Sequence[str]) -> None
     empty = np.flatnonzero(np.add.reduceat(weight, offsets[:-1]) == 0)
     if len(empty):
         raise BagDataError(
-            f"bag {ids[int(empty[0])]!r} is empty: the weights of its rows are all 0. Leave the bag out, or correct them."
+            f"bag {ids[int(empty[0])]!r} is empty: the weights of its rows are all 0. Leave it out, or correct them."
         )
 
 
 def rows_of_totals(
     frame: pd.DataFrame, bag: str, groups: Sequence[str], features: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[Any]]:
-    """Features, bag keys and weights of the rows that a table of totals stands for: bag after bag, group after group."""
+    """Features, bag keys and weights of the rows behind a table of totals: bag after bag, group after group."""
     if len(groups) == 0:
         raise BagDataError("groups: expected the names of the columns with the totals of the groups, at least one.")
     repeated = frame[bag][frame[bag].duplicated()]

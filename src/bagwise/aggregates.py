@@ -1,9 +1,9 @@
 """Rates of groups from totals: a table of groups and outcomes with ranges, and what stands beside it.
 
-``group_table`` answers for the bags of a fit: how many of each group had each outcome, in all bags, in some of them or in
-every single one. Beside each answer stand the bounds that arithmetic alone allows, Goodman's regression, and what would
-follow if all groups of a bag were alike. ``composition_check`` measures how much the answer rests on the assumption that
-rates do not go with the composition of a bag.
+``group_table`` answers for the bags of a fit: how many of each group had each outcome, in all bags, in some of them or
+in every single one. Beside each answer stand the bounds that arithmetic alone allows, Goodman's regression, and what
+would follow if all groups of a bag were alike. ``composition_check`` measures how much the answer rests on the
+assumption that rates do not go with the composition of a bag.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ class GroupTable:
 
     def to_inference_data(self) -> Any:
         """The draws as ArviZ ``InferenceData``, in one chain (needs the package arviz)."""
-        import arviz  # noqa: PLC0415  an optional package, needed here only
+        import arviz
 
         names = ("set", "group", "outcome")
         coords = dict(zip(names, (list(self.sets), list(self.groups), list(self.outcomes)), strict=True))
@@ -142,15 +142,16 @@ def _verdict(plain: GroupTable, other: GroupTable, apart: NDArray[np.bool_]) -> 
     if not apart.any():
         gap = np.nanmax(np.abs(plain.mean[0] - other.mean[0]))
         return (
-            f"With the composition of the bags as a feature the rates change by {gap:.2f} at most, which is within their "
-            "ranges. This does not prove that rates do not go with composition; the bounds show what is certain."
+            f"With the composition of the bags as a feature the rates change by {gap:.2f} at most, which is within "
+            "their ranges. This does not prove that rates do not go with composition; the bounds show what is certain."
         )
     group, outcome = np.argwhere(apart)[0]
     return (
-        f"The rate of {plain.groups[group]!r} depends on an assumption that the data speak against: that rates do not go "
-        f"with the composition of a bag. It is {plain.mean[0, group, outcome]:.2f} under this assumption and "
-        f"{other.mean[0, group, outcome]:.2f} with the composition as a feature, and their {plain.level:.0%} ranges do not "
-        f"overlap. Only the bounds, {plain.least[0, group, outcome]:.2f} to {plain.most[0, group, outcome]:.2f}, are certain."
+        f"The rate of {plain.groups[group]!r} depends on an assumption that the data speak against: that rates do not "
+        f"go with the composition of a bag. It is {plain.mean[0, group, outcome]:.2f} under this assumption and "
+        f"{other.mean[0, group, outcome]:.2f} with the composition as a feature, and their {plain.level:.0%} ranges do "
+        f"not overlap. Only the bounds, {plain.least[0, group, outcome]:.2f} to {plain.most[0, group, outcome]:.2f}, "
+        "are certain."
     )
 
 
@@ -191,7 +192,9 @@ def _sets(bags: Bags, sets: Any) -> dict[str, Ints]:
     for name, members in sets.items():
         strange = [str(bag) for bag in members if str(bag) not in place]
         if strange or len(list(members)) == 0:
-            raise BagDataError(f"sets: {name!r} names {shorten(strange)}, but there is no such bag (or names no bag at all).")
+            raise BagDataError(
+                f"sets: {name!r} names {shorten(strange)}, but there is no such bag (or names no bag at all)."
+            )
     return {str(name): np.array([place[str(bag)] for bag in members]) for name, members in sets.items()}
 
 
@@ -229,7 +232,7 @@ def _bounds(bags: Bags, member: Ints, expected: Floats) -> tuple[Floats, Floats]
 
 
 def _goodman(bags: Bags, member: Ints, share: Floats) -> Floats:
-    """Goodman's regression (1953): shares of the bags on shares of the groups, without a constant, weighted by totals."""
+    """Goodman's regression (1953): shares of bags on shares of groups, without a constant, weighted by totals."""
     told = ~np.isnan(share).any(axis=1)
     root = np.sqrt(bags.totals[told].astype(np.float64))[:, None]
     found, *_ = np.linalg.lstsq(_shares(bags, member)[told] * root, share[told] * root, rcond=None)

@@ -294,6 +294,12 @@ class Bags:
         """The same bags with individually known instance labels as evidence (0, 1, NaN; in the order of ``X``)."""
         return self._with(known=check.known_labels(z, self.n_instances))
 
+    def with_weight(self, weight: Any) -> Self:
+        """The same bags with the number of individuals that each row stands for (in the order of ``X``), or None."""
+        weights = row_weights(weight, self.n_instances)
+        check_totals(weights, self._offsets, self._ids)
+        return self._with(weight=weights)
+
     def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> Self:
         """The same bags with other features, row by row."""
         matrix, names = check.feature_matrix(X, feature_names)
@@ -438,8 +444,8 @@ def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
     known = check.known_labels(stored.get("known"), X.shape[0])
     weight = row_weights(stored.get("weight"), X.shape[0])
     check_totals(weight, offsets, ids)
-    names = {"ids": ids, "feature_names": feature_names}
-    return names | {"X": X, "offsets": offsets, "rows": rows, "known": known, "weight": weight}
+    own = {"known": known, "weight": weight, "feature_names": feature_names}
+    return {"X": X, "offsets": offsets, "ids": ids, "rows": rows} | own
 
 
 def _stored_matrix(stored: dict[str, NDArray[Any]]) -> Any:

@@ -1,7 +1,7 @@
 """Probit individuals in rows of many, with an effect of their bag (theory section 15).
 
-zᵢ = f(xᵢ) + u_b + noise with u_b ~ N(0, s²), the same for everyone in bag b. Given u the number of positives is a sum of
-binomial numbers, and what the bag states has the probability Z_b(f + u). Integrated over u,
+zᵢ = f(xᵢ) + u_b + noise with u_b ~ N(0, s²), the same for everyone in bag b. Given u the number of positives is a sum
+of binomial numbers, and what the bag states has the probability Z_b(f + u). Integrated over u,
 
     log Z_b = log ∫ Z_b(f + u) N(u; 0, s²) du                                                              (15.3)
 
@@ -10,22 +10,23 @@ than its prior. All functions here are twice differentiable in the latent values
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.bags import ragged_ranges
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL
 from bagwise.evidence.totals import TotalStatements
-from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total_density
 from bagwise.numerics.counting.sharing import redraw_pairs, share_out, tilted_chances, truncated_normal, whole_numbers
+from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total_density
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
-NODES = 11
-_NEWTON_STEPS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
+NODES = 9
+_SCORINGS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
 _LEAST_VARIANCE = 1e-12
 _MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
 
@@ -43,7 +44,7 @@ class TotalBags:
     """What bags state, as a function of the scores of their rows and of the effect of the bag."""
 
     def __init__(self, stated: TotalStatements, dtype: torch.dtype, device: torch.device) -> None:
-        self._stated, self._like = stated, {"dtype": dtype, "device": device}
+        self._stated, self._dtype, self._device = stated, dtype, device
         self.segments = Segments(torch.tensor(stated.offsets, device=device))
         small = np.zeros(len(stated.kind), dtype=bool)
         small[stated.small] = True
@@ -52,32 +53,41 @@ class TotalBags:
         self._labels = self._part(stated.kind == LABEL)
         self._tabled = self._part(small)
         self._mean, self._variance, self._low, self._high = (
-            torch.as_tensor(part, **self._like) for part in (stated.mean, stated.variance, stated.low, stated.high)
+            self._tensor(part) for part in (stated.mean, stated.variance, stated.low, stated.high)
         )
-        table = torch.as_tensor(stated.tables, **self._like)
+        table = self._tensor(stated.tables)
         self._small = SmallTotals(self._tabled.people, table, self._tabled.segments) if small.any() else None
-        self._known = torch.as_tensor(np.nan_to_num(stated.known), **self._like)
-        self._coins = torch.as_tensor(np.where(np.isnan(stated.known), 0.0, stated.weight), **self._like)
+        self._known = self._tensor(np.nan_to_num(stated.known))
+        self._coins = torch.as_tensor(
+            np.where(np.isnan(stated.known), 0.0, stated.weight), dtype=self._dtype, device=self._device
+        )
         self._effects: Tensor | None = None  # (b, 1) the most probable effects, where the last search ended
 
-    def _part(self, chosen: Any) -> _Part:
+    def _part(self, chosen: NDArray[np.bool_]) -> _Part:
         numbers = np.flatnonzero(chosen)
         sizes = np.diff(self._stated.offsets)[numbers]
         rows = ragged_ranges(self._stated.offsets[numbers], sizes) if len(numbers) else np.zeros(0, dtype=np.int64)
-        offsets = torch.as_tensor(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), device=self._like["device"])
+        offsets = torch.as_tensor(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), device=self._device)
         return _Part(
-            torch.as_tensor(numbers, device=self._like["device"]),
-            torch.as_tensor(rows, device=self._like["device"]),
-            torch.as_tensor(self._stated.free[rows], **self._like),
+            torch.as_tensor(numbers, device=self._device),
+            torch.as_tensor(rows, device=self._device),
+            self._tensor(self._stated.free[rows]),
             Segments(offsets),
         )
+
+    def _tensor(self, values: NDArray[np.float64]) -> Tensor:
+        return torch.as_tensor(values, dtype=self._dtype, device=self._device)
 
     # ------------------------------------------------------------ given the effects
 
     def conditional(self, z: Tensor) -> Tensor:
         """log P(what a bag states | scores z), (b, Q), at scores (n, Q)."""
         found = z.new_zeros(len(self.segments), z.shape[1])
-        for part, logs in ((self._counts, self._count_logs), (self._ranges, self._range_logs), (self._labels, self._label_logs)):
+        for part, logs in (
+            (self._counts, self._count_logs),
+            (self._ranges, self._range_logs),
+            (self._labels, self._label_logs),
+        ):
             if len(part.bags):
                 found = found.index_add(0, part.bags, logs(part, z[part.rows]))
         if self._small is not None:
@@ -93,7 +103,10 @@ class TotalBags:
     def _range_logs(self, part: _Part, z: Tensor) -> Tensor:
         """By the normal law; half a person on either side makes room for whole numbers."""
         mean, variance = _count_moments(part, z)
-        ends = ((end[part.bags][:, None] + half - mean) / torch.sqrt(variance) for end, half in ((self._low, -0.5), (self._high, 0.5)))
+        ends = (
+            (end[part.bags][:, None] + half - mean) / torch.sqrt(variance)
+            for end, half in ((self._low, -0.5), (self._high, 0.5))
+        )
         return log_between(*ends)
 
     def _label_logs(self, part: _Part, z: Tensor) -> Tensor:
@@ -103,7 +116,11 @@ class TotalBags:
         present = torch.log(people.clamp(min=1e-300))
         positive = log_at_least_one(part.segments.logsumexp(present + log_minus_log_ndtr(z)))
         found, noise = torch.where(label == 1, positive, negative), self._stated.label_noise
-        return found if noise == 0 else torch.logaddexp(found + math.log1p(-2.0 * noise), found.new_tensor(math.log(noise)))
+        return (
+            found
+            if noise == 0
+            else torch.logaddexp(found + math.log1p(-2.0 * noise), found.new_tensor(math.log(noise)))
+        )
 
     # ------------------------------------------------------------ integrated over the effects
 
@@ -121,7 +138,10 @@ class TotalBags:
     def _weighted_nodes(self, z: Tensor, shrink: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
         """Nodes u and log [w(u) Z_b(f + u) N(u; 0, s²)], (b, Q) each; the nodes are held fixed in derivatives."""
         x, w = np.polynomial.hermite_e.hermegauss(NODES)
-        node, log_w = torch.as_tensor(x, **self._like), torch.as_tensor(np.log(w) + 0.5 * x * x, **self._like)
+        node, log_w = (
+            self._tensor(x),
+            self._tensor(np.log(w) + 0.5 * x * x),
+        )
         centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), float(sd.detach()), self._effects)
         self._effects = centre
         u = centre + spread * node
@@ -129,17 +149,15 @@ class TotalBags:
         prior = -0.5 * ((u / sd).square() + LOG_2PI) - torch.log(sd)
         return u, given + prior + log_w + torch.log(spread)
 
-    def most_probable(
-        self, z: Tensor, shrink: Tensor, sd: float, start: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def most_probable(self, z: Tensor, shrink: Tensor, sd: float, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The most probable effect of every bag and its spread at scores (n, Q), (b, Q) each.
 
-        Newton's method with bounded steps, from 0 or from ``start``.
+        Fisher scoring with bounded steps, from 0 or from ``start``.
         """
         u = z.new_zeros(len(self.segments), z.shape[1]) if start is None else start
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(_SCORINGS):
             slope, curvature = self._slopes(u, z, shrink, sd)
-            spread = curvature.clamp(min=1.0 / sd**2).rsqrt()
+            spread = curvature.rsqrt()
             step = (slope * spread.square()).clamp(-_LONGEST_STEP, _LONGEST_STEP)
             u = u + step
             if bool((step.abs() <= _NEAR * spread).all()):
@@ -149,11 +167,33 @@ class TotalBags:
     def _slopes(self, u: Tensor, z: Tensor, shrink: Tensor, sd: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             effect = u.detach().requires_grad_()
-            given = self.conditional(z + shrink[:, None] * self.segments.spread(effect))
-            value = given.sum() - 0.5 * (effect / sd).square().sum()
-            (slope,) = torch.autograd.grad(value, effect, create_graph=True)
-            (second,) = torch.autograd.grad(slope.sum(), effect)
-        return slope.detach(), -second
+            moved = z + shrink[:, None] * self.segments.spread(effect)
+            value = self.conditional(moved).sum() - 0.5 * (effect / sd).square().sum()
+            (slope,) = torch.autograd.grad(value, effect)
+        with torch.no_grad():
+            return slope, self._strength(moved.detach(), shrink) + sd**-2
+
+    def _strength(self, z: Tensor, shrink: Tensor) -> Tensor:
+        """About how much the statements tell about the effect of their bag, (b, Q), at scores (n, Q)."""
+        found = z.new_zeros(len(self.segments), z.shape[1])
+        for part, noise in (
+            (self._counts, self._variance),
+            (self._ranges, self._variance),
+            (self._tabled, self._variance),
+        ):
+            if len(part.bags):
+                own = z[part.rows]
+                slope = part.segments.sum((part.people * shrink[part.rows])[:, None] * torch.exp(log_pdf(own)))
+                found = found.index_add(
+                    0, part.bags, slope.square() / (_count_moments(part, own)[1] + noise[part.bags][:, None])
+                )
+        if len(self._labels.bags):
+            pull = torch.stack([self._label_pull(column) for column in z.T], dim=1) * shrink[self._labels.rows][:, None]
+            found = found.index_add(0, self._labels.bags, self._labels.segments.sum(pull).square())
+        if bool((self._coins > 0).any()):
+            coin = torch.exp(2.0 * log_pdf(z) - log_ndtr(z) - log_ndtr(-z))
+            found = found + self.segments.sum((self._coins * shrink.square())[:, None] * coin)
+        return found
 
     # ------------------------------------------------------------ information about v
 
@@ -214,7 +254,10 @@ class TotalBags:
     def _range_factor(self, part: _Part, z: Tensor) -> Tensor:
         """Var k − Var(k | range) of the normal law, over (Var k)²."""
         mean, variance = (value[:, 0] for value in _count_moments(part, z[:, None]))
-        lower, upper = ((end[part.bags] + half - mean) / torch.sqrt(variance) for end, half in ((self._low, -0.5), (self._high, 0.5)))
+        lower, upper = (
+            (end[part.bags] + half - mean) / torch.sqrt(variance)
+            for end, half in ((self._low, -0.5), (self._high, 0.5))
+        )
         log_z = log_between(lower, upper)
         at_lower, at_upper = torch.exp(log_pdf(lower) - log_z), torch.exp(log_pdf(upper) - log_z)
         gained = (at_lower - at_upper).square() + upper * at_upper - lower * at_lower
@@ -223,7 +266,7 @@ class TotalBags:
     def _table_factor(self, part: _Part, z: Tensor) -> Tensor:
         assert self._small is not None
         weights = torch.softmax(self._small.log_weights(z[:, None])[:, 0], dim=1)
-        count = torch.arange(weights.shape[1], **self._like)
+        count = torch.arange(weights.shape[1], dtype=self._dtype, device=self._device)
         left = weights @ count.square() - (weights @ count).square()
         variance = _count_moments(part, z[:, None])[1][:, 0]
         return torch.sqrt((variance - left).clamp(min=1e-12)) / variance
@@ -233,7 +276,7 @@ class TotalBags:
         part, own = self._labels, z[self._labels.rows]
         negative = part.segments.sum(part.people * log_ndtr(-own))
         present = torch.log(part.people.clamp(min=1e-300))
-        positive = log_at_least_one(part.segments.logsumexp((present + log_minus_log_ndtr(own))))
+        positive = log_at_least_one(part.segments.logsumexp(present + log_minus_log_ndtr(own)))
         slope = part.people * torch.exp(log_pdf(own) - log_ndtr(-own))
         return slope * part.segments.spread(torch.exp(0.5 * (negative - positive)))
 
@@ -242,7 +285,7 @@ class TotalBags:
     @torch.no_grad()
     def draw_cells(self, z: Tensor, generator: torch.Generator) -> Tensor:
         """Draws of the number of positives behind every row given the statements, (n, Q), at scores (n, Q)."""
-        free = torch.as_tensor(self._stated.free, **self._like)[:, None]
+        free = self._tensor(self._stated.free)[:, None]
         total = self._draw_totals(z, free, generator)
         chance = tilted_chances(z, free, total, self.segments)
         drawn = share_out(chance, free, total, self.segments, generator)

@@ -139,6 +139,10 @@ def fit(
             metavar="COL", help="Column with instances known one by one: 0, 1 or empty. They are learned from."
         ),
     ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column with the number of individuals that a row stands for."),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(metavar="COL,...", help="Feature columns; without it every column not named otherwise."),
@@ -164,10 +168,10 @@ def fit(
     check_outputs(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
-    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
+    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore), weight)
     started = time.perf_counter()
     estimator.fit(found.bags, found.y)
-    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found))
+    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found, weight))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
 
 
@@ -186,7 +190,10 @@ def predict(
     check_outputs({"--instances": instances, "--bags": bags}, (model, data))
     saved = open_model(model)
     estimator, labels = saved.estimator, saved.label_names()
-    known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
+    columns = saved.columns
+    known = read_bags(
+        data, bag=bag or columns.get("bag"), weight=columns.get("weight"), features=fitted_features(estimator)
+    )
     if instances is not None:
         write_table(instance_table(estimator, known.bags, labels), instances, raw=raw)
         say_written("instances", instances)

@@ -14,7 +14,6 @@ from bagwise.evidence.labels import label_array, read_labels
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 
-
 _ADDS_UP = 1e-3  # relative: published shares are rounded
 
 
@@ -93,14 +92,14 @@ def _refuse_forgotten_kind(y: Any) -> None:
     seen = np.unique(array[~np.isnan(array)])
     if len(seen) > 2 and seen[0] >= 0.0 and seen[-1] <= 1.0:
         raise BagDataError(
-            f"y holds {len(seen)} different numbers between 0 and 1 ({', '.join(f'{value:g}' for value in seen[:3])} …), "
-            "which are no labels. If they are fractions of positives, say evidence='fraction'."
+            f"y holds {len(seen)} different numbers between 0 and 1 ({', '.join(f'{v:g}' for v in seen[:3])} …), which "
+            "are no labels. If they are fractions of positives, say evidence='fraction'."
         )
 
 
 def _outcomes(y: Any, bags: Bags, keyed: bool, reading: CountReading) -> Stated | None:
-    """Shares (or numbers) of several outcomes, one column each, which add up to everyone; None for y of another form."""
-    if reading.kind == "label" or isinstance(y, Evidence) or np.ndim(y) != 2 and not hasattr(y, "columns"):
+    """Shares (or numbers) of several outcomes, one column each, that add up to everyone; None for another form of y."""
+    if reading.kind == "label" or isinstance(y, Evidence) or (np.ndim(y) != 2 and not hasattr(y, "columns")):
         return None
     array = label_array(y, bags, keyed=keyed)
     if array.ndim != 2 or array.shape[1] < (2 if reading.kind == "fraction" else 3):
@@ -126,9 +125,9 @@ def _check_adds_up(values: NDArray[np.float64], bags: Bags, kind: str) -> None:
     if len(wrong):
         bag = int(wrong[0])
         raise BagDataError(
-            f"bag {bags.ids[bag]!r}: its {values.shape[1]} outcomes add up to {found[bag]:g}, where {wanted[bag]:g} was "
-            "expected, for everyone has exactly one of them. Add a column for those who have none (who did not vote), or "
-            "fit one outcome alone."
+            f"bag {bags.ids[bag]!r}: its {values.shape[1]} outcomes add up to {found[bag]:g}, where {wanted[bag]:g} "
+            "was expected, for everyone has exactly one of them. Add a column for those who have none (who did not "
+            "vote), or fit one outcome alone."
         )
 
 
@@ -186,8 +185,8 @@ def _numeric(array: NDArray[Any], bags: Bags, kind: str, confidence: Any) -> Evi
         return count(values.ravel(), values.ravel(), ids=bags.ids)
     if values.ndim != 2 or values.shape[1] != 2:
         raise BagDataError(
-            "evidence='count': expected y of shape (B,), the number of positives of every bag, or (B, 2), the lowest and "
-            f"highest number, got shape {values.shape}."
+            "evidence='count': expected y of shape (B,), the number of positives of every bag, or (B, 2), the lowest "
+            f"and highest number, got shape {values.shape}."
         )
     return count(values[:, 0], values[:, 1], ids=bags.ids)
 

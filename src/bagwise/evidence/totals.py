@@ -46,7 +46,7 @@ class TotalStatements(NamedTuple):
         per_row = {name: getattr(self, name)[rows] for name in ("free", "known", "weight")}
         offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[mask])]).astype(np.int64)
         own = {"tables": self.tables[kept], "small": place[self.small[kept]], "offsets": offsets}
-        return self._replace(**per_bag, **per_row, **own)
+        return TotalStatements(**per_bag, **per_row, **own, label_noise=self.label_noise)
 
 
 class StatedTotals(NamedTuple):
@@ -144,7 +144,7 @@ def _refuse_contradiction(
     if len(wrong):
         bag = int(wrong[0])
         raise BagDataError(
-            f"bag {bags.ids[bag]!r} contradicts its instances: {positive[bag]:g} of its {bags.totals[bag]} individuals are "
-            f"known to be positive and {unknown[bag]:g} are not known, which its statement does not allow. Correct one "
-            "of the two."
+            f"bag {bags.ids[bag]!r} contradicts its instances: {positive[bag]:g} of its {bags.totals[bag]} individuals "
+            f"are known to be positive and {unknown[bag]:g} are not known, which its statement does not allow. Correct "
+            "one of the two."
         )

@@ -108,8 +108,8 @@ class BagGP(ChainAnswers, CountAnswers):
     group_effect : {"auto", True, False} or float
         Whether everyone in a bag has an effect u in common, besides the features: f(x) + u, u ~ N(0, s²) for every bag
         anew. True learns s, a number is s itself, False leaves the effect out. "auto" learns s for rows with a weight
-        and leaves it out otherwise. Without it, thousands of individuals make a model much surer than it may be, because
-        rates differ between bags for reasons that no feature tells. ``group_effect_`` is s.
+        and leaves it out otherwise. Without it, thousands of individuals make a model much surer than it may be: rates
+        differ between bags for reasons that no feature tells. ``group_effect_`` is s.
     kernel : str or gpytorch kernel
         Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
         sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence
@@ -258,7 +258,9 @@ class BagGP(ChainAnswers, CountAnswers):
         """Joint draws of the number of positives behind every row, given what the bags of the fit state: (S, N, K)."""
         checked, stated = self._stated(bags, y)
         check.check_count("n_draws", n_draws)
-        return cell_draws(self._fitted(), checked, Totals.of(checked, stated, self.label_noise).columns, n_draws).positives
+        return cell_draws(
+            self._fitted(), checked, Totals.of(checked, stated, self.label_noise).columns, n_draws
+        ).positives
 
     def _stated(self, bags: Any, y: Any) -> tuple[Bags, Stated]:
         checked = self._check_bags(bags)

@@ -1,9 +1,9 @@
 """How many of the individuals behind every row are positive, given what their bag states: joint draws (section 15).
 
 For a draw of v: the effect u_b of every bag from its law given v and the statement (a Gaussian around its mode), then
-the number of positives of the bag, then how it is shared out among the rows. Given the number k the rows are independent
-binomial ones, tilted so that their mean is k, conditioned on their sum. All rows and all bags of a draw belong to one v,
-so sums over any set of them are draws of that sum.
+the number of positives of the bag, then how it is shared out among the rows. Given the number k the rows are
+independent binomial ones, tilted so that their mean is k, conditioned on their sum. All rows and all bags of a draw
+belong to one v, so sums over any set of them are draws of that sum.
 """
 
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def _column_draws(
     parts = [design for _, design in features.designs(bags)]
     phi, kappa = torch.cat([d.phi for d in parts]).double(), torch.cat([d.kappa for d in parts]).double()
     shrink = torch.rsqrt(1.0 + (kappa - features.effect**2).clamp(min=0.0))
-    for some in weights.split(_AT_ONCE, dim=1):
+    for some in torch.split(weights, _AT_ONCE, dim=1):
         z = shrink[:, None] * (phi @ some)
         z, log_given = _with_effects(held, z, shrink, features, generator)
         positives.append(held.draw_cells(z, generator))

@@ -82,9 +82,13 @@ def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummar
 
 
 def _by_size(bags: Bags, answer: Callable[[NDArray[np.bool_], Bags], Array]) -> Array:
-    """Answers for bags of weighted rows: those of small totals with a row for every individual, the others as they are."""
+    """Answers for bags of weighted rows: small totals with a row for every individual, the others as they are."""
     small = is_small(bags)
-    parts = [(some, bags[some].repeated() if few else bags[some]) for few, some in ((True, small), (False, ~small)) if some.any()]
+    parts = [
+        (some, bags[some].repeated() if few else bags[some])
+        for few, some in ((True, small), (False, ~small))
+        if some.any()
+    ]
     found = [answer(some, rows) for some, rows in parts]
     whole = np.empty((len(bags), *found[0].shape[1:]))
     for (some, _), values in zip(parts, found, strict=True):

@@ -55,7 +55,8 @@ def _moments(fitted: Fitted, bags: Bags) -> list[tuple[Tensor, Tensor]]:
 
 def _cdf(mean: Tensor, sd: Tensor, count: Array) -> Array:
     at = torch.as_tensor(count, dtype=mean.dtype, device=mean.device)[:, None]
-    return torch.special.ndtr((at + 0.5 - mean) / sd).mean(1).cpu().numpy()
+    found: Array = torch.special.ndtr((at + 0.5 - mean) / sd).mean(1).cpu().numpy()
+    return found
 
 
 def _quantile(mean: Tensor, sd: Tensor, totals: Ints, level: float) -> Array:
@@ -63,6 +64,6 @@ def _quantile(mean: Tensor, sd: Tensor, totals: Ints, level: float) -> Array:
     low, high = np.full(len(totals), -1, dtype=np.int64), totals.astype(np.int64).copy()
     while bool((high - low > 1).any()):
         middle = (low + high) // 2
-        enough = _cdf(mean, sd, middle) >= level
+        enough = _cdf(mean, sd, middle.astype(np.float64)) >= level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return high.astype(np.float64)

@@ -17,7 +17,6 @@ from bagwise.gp.features import Design
 from bagwise.numerics.linalg import Factor, cholesky, logdet, solve_factor
 
 _SCORINGS, _HALVINGS = 60, 20
-_SETTLED = 1e-8  # expected gain, in nats, of another scoring step
 
 
 class Rows(NamedTuple):
@@ -50,6 +49,7 @@ class Mode(NamedTuple):
 class ModeEvidence(ABC):
     """(4.7) as a differentiable function of the features; remembers the mode from one kernel to the next."""
 
+    settled_at = 1e-8  # expected gain, in nats, of another scoring step
     _mode: Tensor | None = None
     _steps = 0
     _still = False
@@ -97,7 +97,7 @@ class ModeEvidence(ABC):
                 (slope,) = torch.autograd.grad(value, here)
             step = _solved(self._metric(rows, v).lower, slope)
             v, gain = self._stepped(rows, v, step, float(value), float(slope @ step))
-            if gain < _SETTLED:
+            if gain < self.settled_at:
                 self._still = True
                 break
         self._mode = v

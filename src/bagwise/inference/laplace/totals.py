@@ -2,12 +2,12 @@
 
 Numbers of positives leave most of v open in most directions, so an inference that treats every individual as observed
 is far too sure. Here a bag adds one direction, with the information that its number really has. The size s of the
-effect is chosen together with the kernel by (4.7), whose ℓ_b has the effect integrated out exactly: what a bag shares is
-inside ℓ_b, not spread over messages, whose evidence overstates it (section 13.6).
+effect is chosen together with the kernel by (4.7), whose ℓ_b has the effect integrated out exactly: what a bag shares
+is inside ℓ_b, not spread over messages, whose evidence overstates it (section 13.6).
 """
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,19 +24,22 @@ from bagwise.exceptions import ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp.features import Design, Features, reassembled, traced_design
 from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.gp.posterior import GaussianPosterior
-from bagwise.inference.kernel_learning.learn import STAGES, bags_within
+from bagwise.inference.kernel_learning.learn import bags_within
 from bagwise.inference.kernel_learning.search import Block, EvidenceSearch, differentiated, iteration_limit
 from bagwise.inference.laplace.around_mode import ModeEvidence, Rows
 from bagwise.inference.loop import Trace, Watch
 from bagwise.numerics.links import PROBIT
 from bagwise.numerics.segments import Segments
 
+KERNEL_ROWS, EFFECT_ROWS = 800, 3_000  # that the kernel and the size of the effect are learned from, in whole bags
 EFFECT_CENTRE, EFFECT_SPREAD = 0.3, 1.5  # prior of the size of the effect: its median, and the sd of its logarithm
 _SIZES = (1e-3, 10.0)  # between which it is looked for
 
 
 class TotalsEvidence(ModeEvidence):
     """(4.7) of statements about totals; ``log_sd`` is log s, None where bags have no effect."""
+
+    settled_at = 1e-6
 
     def __init__(self, bags: TotalBags, log_sd: Tensor | None) -> None:
         self._bags, self.log_sd = bags, log_sd
@@ -132,22 +135,18 @@ def learn_totals(
 ) -> LearnedTotals:
     """The kernel (where ``kernel_too``) and the size of the effect (where ``effect`` is None) of high log evidence.
 
-    The kernel is learned from some random bags; the size of the effect then from all of them.
+    The kernel is learned from a few random bags, the size of the effect then from more.
     """
     speaking = totals.speaking()
     if len(speaking) == 0:
         return LearnedTotals(features, effect or 0.0, None)
-    some, size, trace = _some(totals.bags, speaking, random), effect or 0.0, None
+    order, size, trace = random.permutation(speaking), effect or 0.0, None
+    few, more = (np.sort(order[: bags_within(totals.bags.sizes[order], rows)]) for rows in (KERNEL_ROWS, EFFECT_ROWS))
     if kernel_too:
-        features, size, trace = _searched(features, totals.only(some), effect, n_restarts, random, watch)
-    if effect is None and (trace is None or len(some) < len(speaking)):
-        size = _best_size(features, totals.only(speaking))
+        features, size, trace = _searched(features, totals.only(few), effect, n_restarts, random, watch)
+    if effect is None and (trace is None or len(few) < len(more)):
+        size = _best_size(features, totals.only(more), size if trace is not None else None)
     return LearnedTotals(features, size, trace)
-
-
-def _some(bags: Bags, speaking: NDArray[np.int64], random: np.random.RandomState) -> NDArray[np.int64]:
-    order = random.permutation(speaking)
-    return np.sort(order[: bags_within(bags.sizes[order], STAGES[0])])
 
 
 def _searched(
@@ -184,18 +183,19 @@ def _log_size(effect: float, features: Features) -> Tensor | None:
     return torch.tensor(np.log(effect), dtype=features.dtype, device=features.device) if effect > 0 else None
 
 
-def _best_size(features: Features, totals: Totals) -> float:
-    """The size of the effect of the highest log evidence and log prior, at the present kernel."""
+def _best_size(features: Features, totals: Totals, near: float | None) -> float:
+    """The size of the effect of the highest log evidence and log prior, looked for ``near`` one from fewer bags."""
+    ends = np.log(_SIZES) if near is None else np.clip(np.log(near) + np.array([-1.0, 1.0]), *np.log(_SIZES))
     evidences, design = totals.evidences(features, None), whole_design(features, totals.bags)
 
     def loss(log_size: float) -> float:
         away = (log_size - np.log(EFFECT_CENTRE)) / EFFECT_SPREAD
         try:
-            return 0.5 * away**2 - sum(evidence.at_size(log_size, design) for evidence in evidences)
+            return 0.5 * float(away) ** 2 - sum(evidence.at_size(log_size, design) for evidence in evidences)
         except NumericalError:
             return float("inf")
 
-    found = minimize_scalar(loss, bounds=np.log(_SIZES), method="bounded", options={"xatol": 0.02})
+    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 0.03})
     return float(np.exp(found.x))
 
 

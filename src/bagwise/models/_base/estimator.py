@@ -191,8 +191,8 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         bags = as_bags(X)
         if bags.weight is not None and not self.takes_weights:
             raise BagDataError(
-                f"{type(self).__name__} takes no weights: it needs a row for every individual. bags.repeated() has one; "
-                "for large totals use BagGP."
+                f"{type(self).__name__} takes no weights: it needs a row for every individual. bags.repeated() has "
+                "one; for large totals use BagGP."
             )
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
         check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)

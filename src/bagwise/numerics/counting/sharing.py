@@ -1,5 +1,7 @@
 """A number of positives shared out among rows that stand for many individuals: draws of the parts given their sum."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -13,16 +15,14 @@ _WINDOW, _WIDE = 40, 8.0  # numbers looked at on either side, and the standard d
 
 
 def tilted_chances(z: Tensor, people: Tensor, total: Tensor, segments: Segments) -> Tensor:
-    """The chances of the rows, (n, Q), at scores z (n, Q), tilted so that the expected number of each bag is ``total``."""
+    """The chances of rows with scores z (n, Q), tilted so that the expected number of each bag is ``total`` (b, Q)."""
     everyone = segments.sum(people)
     inside = total.clamp(min=_EDGE).minimum((everyone - _EDGE).clamp(min=_EDGE))
     logits = log_ndtr(z) - log_ndtr(-z)
     return torch.sigmoid(logits + segments.spread(tilt_of(logits, people, inside, segments)))
 
 
-def share_out(
-    chance: Tensor, people: Tensor, total: Tensor, segments: Segments, generator: torch.Generator
-) -> Tensor:
+def share_out(chance: Tensor, people: Tensor, total: Tensor, segments: Segments, generator: torch.Generator) -> Tensor:
     """Draws of w numbers (n, Q) that add up to ``total`` (b, Q): normal, with the moments of binomial ones.
 
     y ~ N(w c, w c (1 − c)) given Σ y: the difference to the sum is shared out by variance. What then lies outside of
@@ -59,8 +59,8 @@ def redraw_pairs(
 ) -> Tensor:
     """One exact sweep over the rows: each is drawn anew together with the largest row of its bag, their sum held.
 
-    Given the sum s of two binomial numbers the first has weights C(w₁, y) C(w₂, s − y) ψʸ, ψ the ratio of the odds. Rows
-    whose number varies by more than ``_WIDE`` keep their normal draw. With two rows the result is exact.
+    Given the sum s of two binomial numbers the first has weights C(w₁, y) C(w₂, s − y) ψʸ, ψ the ratio of the odds.
+    Rows whose number varies by more than ``_WIDE`` keep their normal draw. With two rows the result is exact.
     """
     variance = people * torch.sigmoid(logits) * torch.sigmoid(-logits)
     largest = torch.stack([segments.first_largest(column) for column in variance.T], dim=1)  # (b, Q)
@@ -68,20 +68,34 @@ def redraw_pairs(
         here = (segments.sizes > position).nonzero()[:, 0]
         own = (segments.offsets[:-1][here] + position)[:, None].expand(-1, drawn.shape[1])
         other = largest[here]
-        new = _redrawn(*(values.expand_as(drawn).gather(0, rows) for values in (drawn, people, logits) for rows in (own, other)), generator)
+        y, w, odds = (values.expand_as(drawn) for values in (drawn, people, logits))
+        mine, partner = (_Cells(y.gather(0, rows), w.gather(0, rows), odds.gather(0, rows)) for rows in (own, other))
+        new = _redrawn(mine, partner, generator)
         change = torch.where(own == other, 0.0, new - drawn.gather(0, own))
         drawn = drawn.scatter_add(0, own, change).scatter_add(0, other, -change)
     return drawn
 
 
-def _redrawn(
-    y: Tensor, other: Tensor, w: Tensor, w_other: Tensor, logit: Tensor, logit_other: Tensor, generator: torch.Generator
-) -> Tensor:
-    """y given y + other, all (b, Q)."""
+class _Cells(NamedTuple):
+    """One row of every bag, (b, Q) each: number of positives, of individuals, and their logit."""
+
+    y: Tensor
+    w: Tensor
+    logit: Tensor
+
+
+def _redrawn(cell: _Cells, partner: _Cells, generator: torch.Generator) -> Tensor:
+    """The number of the first cell given the sum of both."""
+    (y, w, logit), (other, w_other, logit_other) = cell, partner
     both, log_ratio = y + other, (logit - logit_other).clamp(-30.0, 30.0)
     centre, variance = _conditional_moments(w, w_other, both, log_ratio.exp())
     place = centre.round()[..., None] + torch.arange(-_WINDOW, _WINDOW + 1, dtype=y.dtype, device=y.device)
-    possible = (place >= 0) & (place <= w[..., None]) & (place <= both[..., None]) & (both[..., None] - place <= w_other[..., None])
+    possible = (
+        (place >= 0)
+        & (place <= w[..., None])
+        & (place <= both[..., None])
+        & (both[..., None] - place <= w_other[..., None])
+    )
     inside = place.clamp(min=0.0).minimum(w[..., None])
     rest = (both[..., None] - inside).clamp(min=0.0).minimum(w_other[..., None])
     logs = log_ratio[..., None] * inside
@@ -104,7 +118,11 @@ def _conditional_moments(w: Tensor, w_other: Tensor, both: Tensor, ratio: Tensor
 
 def truncated_normal(mean: Tensor, sd: Tensor, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
     """Draws of N(mean, sd²) between two limits, by the inverse of its law; the limit itself where it is far out."""
-    a, b = torch.special.ndtr((low - mean) / sd.clamp(min=1e-12)), torch.special.ndtr((high - mean) / sd.clamp(min=1e-12))
+    a, b = (
+        torch.special.ndtr((low - mean) / sd.clamp(min=1e-12)),
+        torch.special.ndtr((high - mean) / sd.clamp(min=1e-12)),
+    )
     uniform = a + (b - a) * torch.rand(mean.shape, generator=generator, dtype=mean.dtype)
     normal = torch.special.ndtri(uniform.clamp(1e-15, 1.0 - 1e-15))
-    return (mean + sd * normal).maximum(low).minimum(high)
+    drawn: Tensor = (mean + sd * normal).maximum(low).minimum(high)
+    return drawn

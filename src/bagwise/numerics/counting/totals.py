@@ -9,7 +9,7 @@ where the derivative of that is the stated number m,
 rows that are alike and σ = 0 it is that of Stirling's formula, which is known and taken away. The two ends, no positive
 and nobody else, are exact. A row costs the same whatever it stands for.
 
-Small totals need no approximation: after tilting, the characteristic function at M > n frequencies gives the law itself,
+Small totals need no approximation: after tilting, the characteristic function at M > n frequencies gives the law,
 
     P(k) eᵗᵏ⁻ᴷ⁽ᵗ⁾ = (1/M) Σⱼ e^{−iωⱼk} Π (1 − cᵢ + cᵢ e^{iωⱼ})^{wᵢ},   ωⱼ = 2πj/M, c the tilted chances       (15.2)
 
@@ -86,7 +86,9 @@ class SmallTotals:
         angle = torch.atan2(c * torch.sin(turns), 1.0 - 2.0 * c * torch.sin(0.5 * turns).square())
         size, angle = torch.exp(self._segments.sum(people * size)), self._segments.sum(people * angle)
         waves = turns[:, None] * self._count
-        total = 1.0 + 2.0 * ((size * torch.cos(angle)) @ torch.cos(waves) + (size * torch.sin(angle)) @ torch.sin(waves))
+        total = 1.0 + 2.0 * (
+            (size * torch.cos(angle)) @ torch.cos(waves) + (size * torch.sin(angle)) @ torch.sin(waves)
+        )
         return (total / len(self._count)).clamp(min=1e-18)
 
 
@@ -130,7 +132,7 @@ class _Law:
 
     @torch.no_grad()
     def tilt(self) -> Tensor:
-        """t by Newton's method inside a bracket: between 0 and what the most and the least likely rows alone ask for."""
+        """t by Newton's method inside a bracket: between 0 and what the most and least likely rows ask for."""
         total = self._segments.sum(self._people)
         share = self._stated / total
         odds = torch.log(share.clamp(min=1e-300)) - torch.log1p(-share.clamp(max=1.0 - 1e-16))
@@ -142,11 +144,13 @@ class _Law:
         for _ in range(_BISECTIONS):
             mean, curvature = self._slopes(t)
             missing = self._stated - mean
-            if bool((missing.abs() <= _CLOSE * (torch.sqrt(curvature) + 1e-3 * self._stated)).all()):
+            moving = missing.abs() > _CLOSE * (torch.sqrt(curvature) + 1e-3 * self._stated)
+            if not bool(moving.any()):
                 break
             low, high = torch.where(missing < 0, low, t), torch.where(missing < 0, t, high)
             step = t + self._step(mean, missing, curvature, total)
-            t = torch.where((step > low) & (step < high), step, 0.5 * (low + high))
+            step = torch.where((step > low) & (step < high), step, 0.5 * (low + high))
+            t = torch.where(moving, step, t)
         return t
 
 
@@ -155,4 +159,5 @@ def log_between(lower: Tensor, upper: Tensor) -> Tensor:
     flip = lower > 0
     a, b = torch.where(flip, -upper, lower), torch.where(flip, -lower, upper)
     gap = (log_ndtr(a) - log_ndtr(b)).clamp(max=-math.ldexp(1.0, -40))
-    return log_ndtr(b) + torch.log(-torch.expm1(gap))
+    found: Tensor = log_ndtr(b) + torch.log(-torch.expm1(gap))
+    return found
