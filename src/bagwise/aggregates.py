@@ -18,6 +18,7 @@ from sklearn.base import clone
 from bagwise._validation import shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
+from bagwise.models._base.chain_answers import for_arviz
 from bagwise.predict.counts import check_level
 
 Floats = NDArray[np.float64]
@@ -53,13 +54,9 @@ class GroupTable:
         frame.insert(0, "people", np.repeat(self.people.ravel(), len(self.outcomes)))
         return frame.reset_index()
 
-    def to_inference_data(self) -> Any:
-        """The draws as ArviZ ``InferenceData``, in one chain (needs the package arviz)."""
-        import arviz
-
-        names = ("set", "group", "outcome")
-        coords = dict(zip(names, (list(self.sets), list(self.groups), list(self.outcomes)), strict=True))
-        return arviz.from_dict(posterior={"rate": self.draws[None]}, coords=coords, dims={"rate": list(names)})
+    def to_arviz(self) -> Any:
+        """The draws for ArviZ (which must be installed): one chain of "rate", by set, group and outcome."""
+        return for_arviz({"posterior": {"rate": self.draws[None]}})
 
 
 def group_table(

@@ -36,7 +36,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("effect", [0.0, 0.4])
 def test_weighted_rows_equal_repeated_rows(kind, effect):
-    bags, positive, people = precincts(12, totals=(3, 70))
+    bags, positive, people = precincts(6, totals=(3, 70))
     y = KINDS[kind](positive.sum(1), people.sum(1))
     settings = {"learn": False, "group_effect": effect, "inference": "laplace", "random_state": 0}
     weighted, repeated = BagGP(**settings).fit(bags, y), BagGP(**settings).fit(bags.repeated(), y)

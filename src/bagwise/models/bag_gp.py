@@ -8,14 +8,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse
 import torch
-from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
 from bagwise.evidence.reading import CountInput, CountReading, Stated, counted, read_stated
-from bagwise.evidence.totals import StatedTotals, expected_totals
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.feature_maps import check_feature_map
@@ -35,11 +33,11 @@ from bagwise.inference.laplace.totals import Totals, by_totals, learn_totals
 from bagwise.inference.loop import Callback, Trace, Watch
 from bagwise.models._base.chain_answers import ChainAnswers
 from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
-from bagwise.models._base.count_answers import KINDS, CountAnswers
+from bagwise.models._base.count_answers import KINDS
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
-from bagwise.predict.cells import cell_draws
+from bagwise.models._base.total_answers import TotalAnswers
 
 WIDE = 100  # features from which on kernel="auto" asks for the log evidence of a linear kernel too
 CLOSE = 3.0  # nats between the two within which their sum is tried; it has more to learn and must gain as many
@@ -62,7 +60,7 @@ class _Sampled(NamedTuple):
 
 
 @documented
-class BagGP(ChainAnswers, CountAnswers):
+class BagGP(ChainAnswers, TotalAnswers):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
     Each bag may state a label (is there a positive in it?), a fraction of positives, a range for their number, or
@@ -247,28 +245,6 @@ class BagGP(ChainAnswers, CountAnswers):
     def group_effect_(self) -> float:
         """Standard deviation of the effect of a bag; 0 where there is none."""
         return self.features_.effect
-
-    def stated_totals(self, bags: Any, y: Any) -> StatedTotals:
-        """What bags state, read as ``fit`` reads it, as numbers of positives."""
-        checked, stated = self._stated(bags, y)
-        names = stated.names or (str(self.classes_[1]),)
-        return expected_totals(Totals.of(checked, stated, self.label_noise).columns, names, stated.shares)
-
-    def draw_cells(self, bags: Any, y: Any, n_draws: int = 400) -> NDArray[np.float64]:
-        """Joint draws of the number of positives behind every row, given what the bags of the fit state: (S, N, K)."""
-        checked, stated = self._stated(bags, y)
-        check.check_count("n_draws", n_draws)
-        return cell_draws(
-            self._fitted(), checked, Totals.of(checked, stated, self.label_noise).columns, n_draws
-        ).positives
-
-    def _stated(self, bags: Any, y: Any) -> tuple[Bags, Stated]:
-        checked = self._check_bags(bags)
-        reading = CountReading(self.evidence, self.confidence, self.label_noise)
-        stated = read_stated(y, checked, bags, reading)
-        if len(stated.columns) != self._n_functions():
-            raise BagDataError(f"y has {len(stated.columns)} columns; the model was fitted with {self._n_functions()}.")
-        return checked, stated
 
     @property
     def size_effect_(self) -> SizeEffect | None:

@@ -16,7 +16,7 @@ from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
 from bagwise.numerics.linalg import Factor, cholesky, logdet, solve_factor
 
-_SCORINGS, _HALVINGS = 60, 20
+_HALVINGS = 20
 
 
 class Rows(NamedTuple):
@@ -50,6 +50,8 @@ class ModeEvidence(ABC):
     """(4.7) as a differentiable function of the features; remembers the mode from one kernel to the next."""
 
     settled_at = 1e-8  # expected gain, in nats, of another scoring step
+    most_steps = 60
+    rounding = 0.0  # relative to the value, by which it may seem to fall
     _mode: Tensor | None = None
     _steps = 0
     _still = False
@@ -90,7 +92,8 @@ class ModeEvidence(ABC):
         """The mode, by Fisher scoring with halved steps."""
         v = rows.scaled.new_zeros(rows.scaled.shape[1]) if self._mode is None else self._mode
         self._still = False
-        for self._steps in range(1, _SCORINGS + 1):
+        for count in range(self.most_steps):
+            self._steps = count + 1
             with torch.enable_grad():
                 here = v.detach().requires_grad_()
                 value = self._finite(self._value(rows, here))
@@ -107,7 +110,7 @@ class ModeEvidence(ABC):
         length = 1.0
         for _ in range(_HALVINGS):
             new = v + length * step
-            if float(self._value(rows, new)) >= value + 1e-4 * length * promise:
+            if float(self._value(rows, new)) >= value + 1e-4 * length * promise - self.rounding * abs(value):
                 return new, promise
             length *= 0.5
         return v, 0.0

@@ -33,13 +33,15 @@ from bagwise.numerics.segments import Segments
 
 KERNEL_ROWS, EFFECT_ROWS = 800, 3_000  # that the kernel and the size of the effect are learned from, in whole bags
 EFFECT_CENTRE, EFFECT_SPREAD = 0.3, 1.5  # prior of the size of the effect: its median, and the sd of its logarithm
+FINAL = 1e-10  # expected gain of a step at which the mode of the answer has settled: it is right to 1e-5 of its spread
+MOST_STEPS = 500
 _SIZES = (1e-3, 10.0)  # between which it is looked for
 
 
 class TotalsEvidence(ModeEvidence):
     """(4.7) of statements about totals; ``log_sd`` is log s, None where bags have no effect."""
 
-    settled_at = 1e-6
+    settled_at, rounding = 1e-6, 1e-11
 
     def __init__(self, bags: TotalBags, log_sd: Tensor | None) -> None:
         self._bags, self.log_sd = bags, log_sd
@@ -222,7 +224,10 @@ class AroundMode(NamedTuple):
 def by_totals(features: Features, totals: Totals, effect: float) -> AroundMode:
     """The posterior of v around its mode; warns where the search for the mode has not settled."""
     design = whole_design(features, totals.bags)
-    found = [evidence.find(design) for evidence in totals.evidences(features, _log_size(effect, features))]
+    evidences = totals.evidences(features, _log_size(effect, features))
+    for evidence in evidences:
+        evidence.settled_at, evidence.most_steps = FINAL, MOST_STEPS
+    found = [evidence.find(design) for evidence in evidences]
     settled, steps = all(mode.settled for mode in found), max(mode.steps for mode in found)
     if not settled:
         warn_user(f"the mode had not settled after {steps} steps.", ConvergenceWarning)
