@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bagwise import _validation as check
 from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
+from bagwise._totals import check_totals, row_weights, rows_of_totals
 from bagwise.exceptions import BagDataError
 from bagwise.sources.opening import Wanted, open_bags, stored
 from bagwise.sources.rows import RowSource, StoredRows
@@ -21,7 +22,7 @@ Ints = NDArray[np.int64]
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
-_STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known")
+_STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known", "weight")
 _SHOWN = 8  # bags in a notebook
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
 _HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
@@ -39,19 +40,30 @@ class Bags:
     groups : N group keys, in any order; they become the bags' string ids, by first appearance
     feature_names : D names, taken from a frame's columns if not given
     known : N individually known instance labels used as evidence (0, 1 or NaN for unknown)
+    weight : N whole numbers: how many individuals with these features the row stands for (1 each if not given)
     """
 
-    def __init__(self, X: Any, groups: Any, *, feature_names: Sequence[str] | None = None, known: Any = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        groups: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        known: Any = None,
+        weight: Any = None,
+    ) -> None:
         matrix, names = check.feature_matrix(X, feature_names)
         check.check_not_empty(matrix)
         codes, ids = check.group_codes(groups, matrix.shape[0])
         labels = check.known_labels(known, matrix.shape[0])
+        weights = row_weights(weight, matrix.shape[0])
         rows = None if isinstance(matrix, StoredRows) else np.arange(matrix.shape[0])
         if (np.diff(codes) < 0).any():
             rows = np.argsort(codes, kind="stable")
-            matrix, labels = matrix[rows], None if labels is None else labels[rows]
+            matrix, labels, weights = matrix[rows], _chosen(labels, rows), _chosen(weights, rows)
         offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))])
-        self._set(matrix, offsets, ids, rows, names, labels)
+        check_totals(weights, offsets, ids)
+        self._set(matrix, offsets, ids, rows, names, labels, weights)
 
     def _set(
         self,
@@ -61,6 +73,7 @@ class Bags:
         rows: Ints | None,
         feature_names: tuple[str, ...] | None,
         known: Floats | None,
+        weight: Ints | None,
     ) -> None:
         self._X = _frozen(X)
         self._offsets = _frozen(offsets.astype(np.int64))
@@ -68,6 +81,7 @@ class Bags:
         self._rows = None if rows is None else _frozen(rows)  # None: the rows of a file themselves know where they are
         self._feature_names = feature_names
         self._known = None if known is None else _frozen(known)
+        self._weight = None if weight is None else _frozen(weight)
 
     def _with(self, **changes: Any) -> Self:
         """The same bags with some parts replaced."""
@@ -78,6 +92,7 @@ class Bags:
             "rows": self._rows,
             "feature_names": self._feature_names,
             "known": self._known,
+            "weight": self._weight,
         }
         new = object.__new__(type(self))
         new._set(**(parts | changes))
@@ -111,19 +126,21 @@ class Bags:
         label: str | Sequence[str] | None = None,
         instance_label: str | None = None,
         ignore: str | Sequence[str] = (),
+        weight: str | None = None,
     ) -> Any:
         """Bags from a long table with one row per instance.
 
         Returns the bags alone, ``(bags, y)`` when ``label`` is named (several labels give y one column each), and
         ``(bags, y, instance_y)`` when ``instance_label`` is named too (y is None without ``label``). ``features=None``
-        takes every column that is not named otherwise; one of them that is not numeric is an error.
+        takes every column that is not named otherwise; one of them that is not numeric is an error. ``weight`` names a
+        column with the number of individuals that a row stands for.
         """
         frame = _as_frame(df)
         labels, instance, ignored = _listed(label), _listed(instance_label), _listed(ignore)
-        named = [bag, *labels, *instance, *ignored]
+        named = [bag, *labels, *instance, *ignored, *_listed(weight)]
         columns = [name for name in frame.columns if name not in named] if features is None else _listed(features)
         check.check_named_columns(frame, named, columns)
-        bags = cls(frame[columns], frame[bag].to_numpy())
+        bags = cls(frame[columns], frame[bag].to_numpy(), weight=None if weight is None else frame[weight].to_numpy())
         if not labels and instance_label is None:
             return bags
         y = _bag_labels(frame, labels, bags, single=isinstance(label, str))
@@ -162,7 +179,7 @@ class Bags:
         chosen = None if features is None else _listed(features)
         found = open_bags(path, Wanted(bag, chosen, labels, instances, known, _listed(ignore)))
         bags = object.__new__(cls)
-        bags._set(found.X, found.offsets, found.ids, None, found.feature_names, found.known)
+        bags._set(found.X, found.offsets, found.ids, None, found.feature_names, found.known, None)
         if not labels and not instances:
             return bags
         y = _side_by_side(found.labels, single=not isinstance(label, list | tuple)) if labels else None
@@ -191,8 +208,33 @@ class Bags:
         names = None if feature_names is None else check.texts(feature_names, "the name of a feature")
         bags = object.__new__(cls)
         X = stored(source, bag_ids, offsets, names)
-        bags._set(X, offsets, bag_ids, None, names, check.known_labels(known, int(offsets[-1])))
+        bags._set(X, offsets, bag_ids, None, names, check.known_labels(known, int(offsets[-1])), None)
         return bags
+
+    @classmethod
+    def from_totals(
+        cls,
+        table: Any,
+        bag: str,
+        groups: Sequence[str],
+        *,
+        features: str | Sequence[str] = (),
+        label: str | Sequence[str] | None = None,
+    ) -> Any:
+        """Bags from a table with one row per bag and a column with the total of every group.
+
+        Every group of every bag becomes one row that stands for as many individuals as the column says. Its features
+        are one column of 0 and 1 for each group and the columns ``features`` of the bag. Returns the bags alone, or
+        ``(bags, y)`` when ``label`` is named: the columns of what the bags state (shares, counts).
+        """
+        frame, labels, covariates, totals = _as_frame(table), _listed(label), _listed(features), _listed(groups)
+        check.check_named_columns(frame, [bag, *labels], [*totals, *covariates])
+        X, keys, weight = rows_of_totals(frame, bag, totals, covariates)
+        bags = cls(X, keys, feature_names=[*totals, *covariates], weight=weight)
+        if not labels:
+            return bags
+        stated = frame[labels].to_numpy()
+        return bags, stated[:, 0] if isinstance(label, str) else stated
 
     # ------------------------------------------------------------ what there is
 
@@ -202,6 +244,7 @@ class Bags:
     stays_in_file = property(lambda self: isinstance(self._X, StoredRows), doc="Whether the rows are read on demand.")
     feature_names = property(lambda self: self._feature_names, doc="Column names, or None.")
     known = property(lambda self: self._known, doc="(N,) known instance labels (evidence), NaN unknown; or None.")
+    weight = property(lambda self: self._weight, doc="(N,) number of individuals each row stands for; or None.")
 
     @property
     def rows(self) -> Ints:
@@ -214,6 +257,14 @@ class Bags:
         """(B,) number of instances of each bag."""
         sizes: Ints = np.diff(self._offsets)
         return sizes
+
+    @property
+    def totals(self) -> Ints:
+        """(B,) number of individuals of each bag: the sum of its weights, or its number of rows."""
+        if self._weight is None:
+            return self.sizes
+        totals: Ints = np.add.reduceat(self._weight, self._offsets[:-1])
+        return totals
 
     @property
     def index(self) -> Ints:
@@ -281,7 +332,8 @@ class Bags:
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             ids=tuple(self._ids[number] for number in numbers),
             rows=None if self._rows is None else self._rows[rows],
-            known=None if self._known is None else self._known[rows],
+            known=_chosen(self._known, rows),
+            weight=_chosen(self._weight, rows),
         )
 
     def _stretch(self, start: int, stop: int) -> Self:
@@ -294,7 +346,8 @@ class Bags:
             offsets=self._offsets[start : stop + 1] - self._offsets[start],
             ids=self._ids[start:stop],
             rows=None if self._rows is None else self._rows[rows],
-            known=None if self._known is None else self._known[rows],
+            known=_chosen(self._known, rows),
+            weight=_chosen(self._weight, rows),
         )
 
     def _numbers(self, key: Any) -> Ints:
@@ -331,6 +384,12 @@ class Bags:
         """The same bags with individually known instance labels as evidence (0, 1, NaN; in the order of ``X``)."""
         return self._with(known=check.known_labels(z, self.n_instances))
 
+    def with_weight(self, weight: Any) -> Self:
+        """The same bags with the number of individuals that each row stands for (in the order of ``X``), or None."""
+        weights = row_weights(weight, self.n_instances)
+        check_totals(weights, self._offsets, self._ids)
+        return self._with(weight=weights)
+
     def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> Self:
         """The same bags with other features, row by row."""
         matrix, names = check.feature_matrix(X, feature_names)
@@ -341,6 +400,19 @@ class Bags:
     def in_memory(self) -> Self:
         """The same bags with their rows in memory: read now if they are in a file."""
         return self._with(X=np.asarray(self._X), rows=self.rows) if self.stays_in_file else self
+
+    def repeated(self) -> Self:
+        """The same individuals with a row for each of them, without weights."""
+        if self._weight is None:
+            return self
+        rows = np.repeat(np.arange(self.n_instances), self._weight)
+        return self._with(
+            X=self._X[rows],
+            offsets=np.concatenate([[0], np.cumsum(self.totals)]),
+            rows=self.rows[rows],
+            known=_chosen(self._known, rows),
+            weight=None,
+        )
 
     # ------------------------------------------------------------ files
 
@@ -357,6 +429,8 @@ class Bags:
             arrays["feature_names"] = np.array(self._feature_names, dtype=str)
         if self._known is not None:
             arrays["known"] = self._known
+        if self._weight is not None:
+            arrays["weight"] = self._weight
         write_whole(path, lambda stream: np.savez_compressed(stream, **arrays))
 
     @classmethod
@@ -398,6 +472,11 @@ def _is_table(item: Any) -> bool:
     if isinstance(item, list | tuple):
         return len(item) > 0 and isinstance(item[0], list | tuple | np.ndarray)
     return len(getattr(item, "shape", ())) == 2
+
+
+def _chosen(values: Any, rows: Any) -> Any:
+    """Some entries of what bags may have for every row."""
+    return None if values is None else values[rows]
 
 
 def _frozen(array: Any) -> Any:
@@ -466,7 +545,10 @@ def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
     ids, offsets, rows = check.texts(stored["ids"], "the id of a bag"), stored["offsets"], stored["rows"]
     check.check_layout(offsets, rows, len(ids), X.shape[0])
     known = check.known_labels(stored.get("known"), X.shape[0])
-    return {"X": X, "offsets": offsets, "ids": ids, "rows": rows, "feature_names": feature_names, "known": known}
+    weight = row_weights(stored.get("weight"), X.shape[0])
+    check_totals(weight, offsets, ids)
+    own = {"known": known, "weight": weight, "feature_names": feature_names}
+    return {"X": X, "offsets": offsets, "ids": ids, "rows": rows} | own
 
 
 def _stored_matrix(stored: dict[str, NDArray[Any]]) -> Any:

@@ -24,6 +24,7 @@ from bagwise.cli.arguments import (
     Memory,
     ModelFile,
     Raw,
+    WeightColumn,
 )
 from bagwise.cli.bench import bench
 from bagwise.cli.compare import compare
@@ -117,6 +118,7 @@ def fit(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     known: KnownColumn = None,
+    weight: WeightColumn = None,
     features: FeatureColumns = None,
     ignore: IgnoredColumns = None,
     settings: Annotated[
@@ -141,7 +143,7 @@ def fit(
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     named = chosen(label, fraction, count, candidates)
-    refuse_mistyped(data, (bag, known, *_names(named), *parse_names(features), *parse_names(ignore)))
+    refuse_mistyped(data, (bag, known, weight, *_names(named), *parse_names(features), *parse_names(ignore)))
     _check_model(model)
     from bagwise.cli import evidence as cli_evidence
     from bagwise.models import discover_estimators
@@ -157,10 +159,11 @@ def fit(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
     with within(memory=memory, cache=cache) if cluster is None else on_address(cluster, memory=memory):
-        found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
+        names, unused = parse_names(features), parse_names(ignore)
+        found = cli_evidence.read_for_fit(data, bag, stated, known, names, unused, weight=weight)
         started = time.perf_counter()
         estimator.fit(found.bags, found.y)
-    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found))
+    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found, weight))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
 
 
@@ -188,7 +191,10 @@ def predict(
     saved = open_model(model)
     estimator, labels = saved.estimator, saved.label_names()
     with within(memory=memory):
-        known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
+        columns = saved.columns
+        known = read_bags(
+            data, bag=bag or columns.get("bag"), weight=columns.get("weight"), features=fitted_features(estimator)
+        )
     if instances is not None:
         _write_instances(estimator, known.bags, labels, instances, raw)
         say_written("instances", instances)

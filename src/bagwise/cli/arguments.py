@@ -60,3 +60,7 @@ Memory = Annotated[
         "go to a temporary file. Without it, a quarter of the memory of this machine.",
     ),
 ]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option("--weight", metavar="COL", help="Column with the number of individuals that a row stands for."),
+]

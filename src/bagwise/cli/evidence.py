@@ -65,6 +65,7 @@ def read_for_fit(
     features: list[str],
     ignore: list[str],
     instance_labels: Sequence[str] = (),
+    weight: str | None = None,
 ) -> BagData:
     """The bags and what they say; without any of it there is nothing to learn from."""
     _check_names(stated, data)
@@ -73,6 +74,7 @@ def read_for_fit(
         bag=bag,
         labels=array_names(stated, data),
         known=known,
+        weight=weight,
         instance_labels=instance_labels,
         features=features or None,
         ignore=ignore,
@@ -107,21 +109,26 @@ def _with_table(found: BagData, stated: StatedColumns) -> BagData:
     return found
 
 
-def columns(data: Path, bag: str | None, stated: StatedColumns, known: str | None, found: BagData) -> dict[str, Any]:
+def columns(
+    data: Path, bag: str | None, stated: StatedColumns, known: str | None, found: BagData, weight: str | None = None
+) -> dict[str, Any]:
     """What the model file remembers."""
     arrays = list(stated.names) if is_archive(data) else []
     by_name = {stated.kind: list(found.labels), "arrays": arrays}
     there = by_name if stated.kind in ("label", "candidates") else {stated.kind: list(stated.names)}
-    return {"bag": bag, "known": known} | there
+    return {"bag": bag, "known": known} | ({} if weight is None else {"weight": weight}) | there
 
 
 def _check_names(stated: StatedColumns, data: Path) -> None:
-    if stated.kind == "fraction" and len(stated.names) != 1:
-        raise BagDataError(f"{stated.option}: expected one column with the fraction of positives in the bag.")
-    if stated.kind == "count" and len(stated.names) != 2 and not (is_archive(data) and len(stated.names) == 1):
+    if stated.kind == "fraction" and not stated.names:
         raise BagDataError(
-            f"{stated.option}: expected two columns, LO,HI, with the lowest and the highest number of positives in the "
-            "bag (in an .npz archive one array of shape (B, 2) will do)."
+            f"{stated.option}: expected one column with the fraction of positives in the bag, or several with the "
+            "shares of outcomes that add up to 1."
+        )
+    if stated.kind == "count" and not stated.names:
+        raise BagDataError(
+            f"{stated.option}: expected one column with the number of positives in the bag, two columns, LO,HI, with "
+            "the lowest and the highest number, or three and more with the numbers of outcomes that add up to everyone."
         )
     if stated.kind == "candidates" and len(set(stated.names)) < len(stated.names):
         raise BagDataError(f"{stated.option}: a column is named twice; name one column for every class.")
@@ -175,6 +182,7 @@ def read_for(
         bag=bag or saved.columns.get("bag"),
         labels=array_names(asked, data),
         known=saved.columns.get("known") if with_known else None,
+        weight=saved.columns.get("weight"),
         instance_labels=parse_names(instance_label),
         features=fitted_features(model),
         labels_may_be_absent=may_be_absent,
@@ -230,10 +238,10 @@ def truth(saved: SavedModel, found: BagData, stated: StatedColumns | None, data:
     if kind == "fraction":
         return evidence.fraction(found.y, ids=found.bags.ids)
     if kind == "count":
-        ends = np.asarray(found.y)
-        if ends.shape != (len(found.bags), 2):
-            raise BagDataError(f"--count: expected two numbers per bag, got an array of shape {ends.shape}.")
-        return evidence.count(ends[:, 0], ends[:, 1], ids=found.bags.ids)
+        ends = np.asarray(found.y).reshape(len(found.bags), -1)
+        if ends.shape[1] > 2:
+            raise BagDataError(f"--count: expected one number per bag or two, got an array of shape {ends.shape}.")
+        return evidence.count(ends[:, 0], ends[:, -1], ids=found.bags.ids)
     return found.y if getattr(model, "evidence", "label") == "label" else evidence.label(found.y)
 
 

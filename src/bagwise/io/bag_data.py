@@ -38,6 +38,7 @@ def read_bags(
     labels: Sequence[str] = (),
     instance_labels: Sequence[str] = (),
     known: str | None = None,
+    weight: str | None = None,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     labels_may_be_absent: bool = False,
@@ -45,22 +46,25 @@ def read_bags(
     """Read bags from a long table (``bag`` names the column of keys) or an ``.npz`` archive.
 
     ``labels`` name what each bag says (labels, a fraction, the two ends of a range), ``known`` the individually known
-    instance labels that become ``bags.known``; in an archive both are names of arrays. ``features=None`` takes every
-    column of a table that is not named otherwise. With ``labels_may_be_absent`` a file that lacks one of the
-    ``labels`` is read as unlabelled, and one that lacks ``known`` as knowing no instance.
+    instance labels that become ``bags.known``, ``weight`` the number of individuals that a row stands for; in an
+    archive all are names of arrays. ``features=None`` takes every column of a table that is not named
+    otherwise. With ``labels_may_be_absent`` a file that lacks one of the ``labels`` is read as unlabelled, and one that
+    lacks ``known`` as knowing no instance.
     """
     if is_archive(path):
-        return _from_archive(path, labels, known, labels_may_be_absent)
-    if is_left_in_its_file(path):
+        return _from_archive(path, labels, known, weight, labels_may_be_absent)
+    if weight is None and is_left_in_its_file(path):
         asked = {"bag": _bag_column(path, bag), "features": features, "known": known, "ignore": ignore}
         return _from_file(path, labels, instance_labels, asked, labels_may_be_absent)
     frame = read_table(path, _bag_column(path, bag))
     if labels_may_be_absent:
         labels = labels if set(labels) <= set(frame.columns) else ()
         known = known if known in frame.columns else None
-    others = [*instance_labels, *([] if known is None else [known]), *ignore]
+    others = [*instance_labels, *(name for name in (known, weight) if name is not None), *ignore]
     _check_columns(path, frame, [*labels, *others], features or ())
     found = _from_frame(frame, str(bag), labels, instance_labels, features, others)
+    if weight is not None:
+        found = replace(found, bags=found.bags.with_weight(frame[weight].to_numpy()[found.bags.rows]))
     if known is None:
         return found
     where = f"{path}: column {known!r}"
@@ -109,8 +113,10 @@ def _from_frame(
     return BagData(bags, _labelled(y, bags, labels), _squeezed(instance_y), tuple(labels))
 
 
-def _from_archive(path: PathLike, labels: Sequence[str], known: str | None, may_be_absent: bool) -> BagData:
-    found = read_archive(path, labels, known, may_be_absent=may_be_absent)
+def _from_archive(
+    path: PathLike, labels: Sequence[str], known: str | None, weight: str | None, may_be_absent: bool
+) -> BagData:
+    found = read_archive(path, labels, known, weight, may_be_absent=may_be_absent)
     return BagData(found.bags, _labelled(found.y, found.bags, found.names), found.instance_y, tuple(found.names))
 
 
