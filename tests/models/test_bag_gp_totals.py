@@ -41,9 +41,10 @@ def test_weighted_rows_equal_repeated_rows(kind, effect):
     settings = {"learn": False, "group_effect": effect, "inference": "laplace", "random_state": 0}
     weighted, repeated = BagGP(**settings).fit(bags, y), BagGP(**settings).fit(bags.repeated(), y)
     assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, abs=1e-8)
-    for answer in ("predict_instance_proba", "predict_proba"):
-        found = getattr(weighted, answer)(bags[:1]), getattr(repeated, answer)(bags[:1].repeated())
-        assert np.abs(found[0][0] - found[1][0]).max() < 1e-8
+    found = weighted.predict_instance_proba(bags[:1]), repeated.predict_instance_proba(bags[:1])
+    assert np.abs(found[0] - found[1]).max() < 1e-8
+    found = weighted.predict_proba(bags[:2]), weighted.predict_proba(bags[:2].repeated())
+    assert np.abs(found[0] - found[1]).max() < 1e-8
 
 
 def test_weighted_rows_equal_repeated_rows_with_messages():

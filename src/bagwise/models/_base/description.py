@@ -176,6 +176,7 @@ _FIELDS = {
     "fitted.learned_from_known": Field(_is_flag, "true or false", True),
     "notes": Field(_are_columns, "names of columns", True),
     "rule": Field(_is_rule, "the name of a rule and its numbers or words", True),
+    "features.effect": Field(_is_number, "a finite number", True),
     "features.size_range": Field(_or_nothing(_are_two_numbers), "two numbers, or null", True),
     "fitted.seed": Field(_is_whole, "a whole number"),
     "fitted.log_evidence": Field(
