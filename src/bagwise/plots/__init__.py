@@ -2,6 +2,7 @@
 
 from bagwise.plots._style import BLUE, CURVES, GREY, ORANGE, PALE, open_frame, plain_legend
 from bagwise.plots.bag import BagDisplay, as_images, scaled
+from bagwise.plots.confusion import ConfusionDisplay
 from bagwise.plots.decision_map import DecisionMapDisplay
 from bagwise.plots.relevance import RelevanceDisplay
 from bagwise.plots.reliability import ReliabilityDisplay, wilson_interval
@@ -14,6 +15,7 @@ __all__ = [
     "ORANGE",
     "PALE",
     "BagDisplay",
+    "ConfusionDisplay",
     "DecisionMapDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",

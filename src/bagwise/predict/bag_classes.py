@@ -67,6 +67,17 @@ def single_class_probability(features: Features, posterior: Posterior, bags: Bag
     return np.concatenate(parts)
 
 
+def class_information(fitted: Fitted, bags: Bags, table: Flags) -> Array:
+    """What the class of a bag would say about v, in nats, (B,): H(E p) − E H(p) over its candidates, as (1.11)."""
+    parts = []
+    for _, log_w in class_draws(fitted, bags, table):
+        p = log_w.exp()
+        mean = p.mean(2)
+        within = -torch.special.xlogy(p, p).sum(1).mean(1)
+        parts.append((-torch.special.xlogy(mean, mean).sum(1) - within).clamp(min=0.0).cpu().numpy())
+    return np.concatenate(parts)
+
+
 def class_draws(fitted: Fitted, bags: Bags, table: Flags) -> Iterator[tuple[LatentBags, Tensor]]:
     """Some whole bags, and log P(class | v) under every draw of v, (b, K + 1, S)."""
     points = class_points(fitted.posterior, fitted.seed)
