@@ -1,7 +1,6 @@
 """One file per model. A model is discovered by being here: the command line, the checks and the docs follow."""
 
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bagwise._files import PathLike
@@ -19,20 +18,16 @@ _BASE = "bagwise.models._base.estimator"
 
 def cards() -> dict[str, ModelCard]:
     """The card of every model there is, by its name on the command line; no model is imported for it."""
-    return {name: written.card for name, written in _written().items()}
+    return {name: written.card for name, written in written_cards(__name__).items()}
 
 
 def discover() -> "dict[str, type[BagEstimator]]":
     """Every model there is, by its name on the command line."""
-    return {name: _imported(written) for name, written in _written().items()}
-
-
-def _written() -> dict[str, WrittenCard]:
-    return written_cards(Path(__file__).parent)
+    return {name: _imported(written) for name, written in written_cards(__name__).items()}
 
 
 def _imported(written: WrittenCard) -> "type[BagEstimator]":
-    found: type[BagEstimator] = getattr(importlib.import_module(f"{__name__}.{written.module}"), written.class_name)
+    found: type[BagEstimator] = getattr(importlib.import_module(written.module), written.class_name)
     return found
 
 
