@@ -125,7 +125,8 @@ class Cluster:
         ]
         groups = _by(self._size, parts)
         said = [part.evidence for part in parts]
-        identity = fingerprint(own_version(), features.tensors(), features.bias, integrated, bags.offsets, said)
+        seen = (features.tensors(), features.bias, integrated, bags.offsets, said)
+        identity = fingerprint(own_version(), self.threads, *seen)
         shards = Shards(lambda: self._submitted(features, groups, integrated), len(groups))
         return ClusterChunks(self, shards, remembered, identity, None)
 
