@@ -24,6 +24,7 @@ MODELS = {
     "mean field": ("mil-gp-probit", {**SMALL, "max_iter": 2}, 2),
     "messages": ("bag-gp", {**SMALL, "learn": False, "inference": "ep", "tol": 1.0}, 1),
     "sites": ("bag-gp", {**SMALL, "learn": False, "inference": "bag-ep", "tol": 1.0}, 2),
+    "chains": ("mil-gp-probit", {**SMALL, "inference": "gibbs", "n_samples": 3, "n_burn_in": 1, "n_chains": 2}, 1),
     "candidates": ("miplgp", {**SMALL, "solver": "sparse", "n_rounds": 2, "learn": False}, 1),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::bagwise.ConvergenceWarning", "ignore::bagwise.BagDataWarning")
