@@ -77,7 +77,7 @@ def test_cluster_equals_one_process_to_the_last_bit(client, case, tmp_path):
 
 def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
     bags, y = problem()
-    settings = {**SMALL, "max_iter": 24, "tol": 0.0, "updates": "structured"}
+    settings = {**LONG, "max_iter": 24}
     tasks, victims = [], []
 
     def disturb(iteration, _):
