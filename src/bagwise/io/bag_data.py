@@ -72,11 +72,12 @@ def read_bags(
 
 
 def is_left_in_its_file(path: PathLike) -> bool:
-    """Whether rows are read on demand: those of a folder of Parquet files, or of one that is too large for memory."""
+    """Whether rows are read on demand: those of a folder of Parquet files, or of a table too large for memory."""
     place = Path(path)
-    if not place.is_dir() and place.suffix.lower() != ".parquet":
-        return False
-    return place.is_dir() or parquet_bytes(place) > min(PLACE.get().memory_bytes(), read_limit())
+    if place.suffix.lower() != ".parquet":
+        return place.is_dir()
+    size = sum(parquet_bytes(file) for file in parquet_files(place))
+    return size > min(PLACE.get().memory_bytes(), read_limit())
 
 
 def _from_file(

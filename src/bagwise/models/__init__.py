@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from bagwise._files import PathLike
 from bagwise._lazy import lazy_names
 from bagwise.exceptions import ModelFileError
-from bagwise.models._base.card import ModelCard, WrittenCard, written_cards
+from bagwise.models._base.card import ModelCard, written_cards
 
 if TYPE_CHECKING:
     from bagwise.models._base.estimator import BagClassifier, BagEstimator
