@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from bagwise.bags import Bags
+from bagwise.evidence.levels import two_levels
 from bagwise.evidence.statements import Evidence, count, fraction, guessed_fractions, label
 from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
 from bagwise.gp.feature_maps import register_feature_map
@@ -39,4 +40,5 @@ __all__ = [
     "label",
     "load",
     "register_feature_map",
+    "two_levels",
 ]

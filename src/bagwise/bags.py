@@ -8,9 +8,12 @@ import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bagwise import _columns as columns
 from bagwise import _validation as check
 from bagwise._archives import opened_archive
+from bagwise._bag_arrays import bag_parts, is_stored, plain_arrays
 from bagwise._files import PathLike, write_whole
+from bagwise._frames import PANDAS, as_pandas
 from bagwise.exceptions import BagDataError
 
 Floats = NDArray[np.float64]
@@ -18,7 +21,6 @@ Ints = NDArray[np.int64]
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
-_STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known")
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
 _HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
 
@@ -35,19 +37,40 @@ class Bags:
     groups : N group keys, in any order; they become the bags' string ids, by first appearance
     feature_names : D names, taken from a frame's columns if not given
     known : N individually known instance labels used as evidence (0, 1 or NaN for unknown)
+    part : N keys of parts below the bags (the slides of a patient); each part lies in one bag, and its rows stand
+        together in ``X``
+    meta : frame, or dict of columns, that describes the N instances (file, position, text); it is carried along and
+        shown beside answers, never learned from
     """
 
-    def __init__(self, X: Any, groups: Any, *, feature_names: Sequence[str] | None = None, known: Any = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        groups: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        known: Any = None,
+        part: Any = None,
+        meta: Any = None,
+    ) -> None:
         matrix, names = check.feature_matrix(X, feature_names)
         check.check_not_empty(matrix)
         codes, ids = check.group_codes(groups, matrix.shape[0])
-        labels = check.known_labels(known, matrix.shape[0])
-        rows = np.arange(matrix.shape[0])
-        if (np.diff(codes) < 0).any():
-            rows = np.argsort(codes, kind="stable")
-            matrix, labels = matrix[rows], None if labels is None else labels[rows]
+        parts = columns.part_keys(part, codes, ids)
+        order = codes if parts is None else codes * (int(parts[1].max()) + 1) + parts[1]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))])
-        self._set(matrix, offsets, ids, rows, names, labels)
+        self._set(
+            matrix,
+            offsets,
+            ids,
+            np.arange(matrix.shape[0]),
+            names,
+            check.known_labels(known, matrix.shape[0]),
+            None if parts is None else parts[0],
+            columns.Meta.read(meta, matrix.shape[0]),
+        )
+        if (np.diff(order) < 0).any():
+            self._set(**(self._fields() | self._of_rows(np.argsort(order, kind="stable"))))
 
     def _set(
         self,
@@ -57,6 +80,10 @@ class Bags:
         rows: Ints,
         feature_names: tuple[str, ...] | None,
         known: Floats | None,
+        part: NDArray[Any] | None = None,
+        meta: columns.Meta | None = None,
+        group: tuple[str, ...] | None = None,
+        kind: str = PANDAS,
     ) -> None:
         self._X = _frozen(X)
         self._offsets = _frozen(offsets.astype(np.int64))
@@ -64,20 +91,36 @@ class Bags:
         self._rows = _frozen(rows)
         self._feature_names = feature_names
         self._known = None if known is None else _frozen(known)
+        self._part = None if part is None else _frozen(part)
+        self._meta = meta
+        self._group = group
+        self._kind = kind
 
-    def _with(self, **changes: Any) -> Self:
-        """The same bags with some parts replaced."""
-        parts = {
+    def _fields(self) -> dict[str, Any]:
+        return {
             "X": self._X,
             "offsets": self._offsets,
             "ids": self._ids,
             "rows": self._rows,
             "feature_names": self._feature_names,
             "known": self._known,
+            "part": self._part,
+            "meta": self._meta,
+            "group": self._group,
+            "kind": self._kind,
         }
+
+    def _with(self, **changes: Any) -> Self:
+        """The same bags with some parts replaced."""
         new = object.__new__(type(self))
-        new._set(**(parts | changes))
+        new._set(**(self._fields() | changes))
         return new
+
+    def _of_rows(self, rows: Any) -> dict[str, Any]:
+        """Everything that has one entry per instance, of some rows."""
+        each = {"X": self._X, "rows": self._rows, "known": self._known, "part": self._part}
+        chosen = {name: None if values is None else values[rows] for name, values in each.items()}
+        return chosen | {"meta": None if self._meta is None else self._meta.take(rows)}
 
     # ------------------------------------------------------------ other ways in
 
@@ -106,26 +149,61 @@ class Bags:
         features: str | Sequence[str] | None = None,
         label: str | Sequence[str] | None = None,
         instance_label: str | None = None,
+        part: str | None = None,
+        group: str | None = None,
+        meta: str | Sequence[str] = (),
         ignore: str | Sequence[str] = (),
     ) -> Any:
-        """Bags from a long table with one row per instance.
+        """Bags from a long table with one row per instance: pandas, Polars, Arrow, a DuckDB relation.
 
         Returns the bags alone, ``(bags, y)`` when ``label`` is named (several labels give y one column each), and
         ``(bags, y, instance_y)`` when ``instance_label`` is named too (y is None without ``label``). ``features=None``
         takes every column that is not named otherwise; one of them that is not numeric is an error.
+
+        ``part`` names a column of parts below the bags (the slides of a patient), ``group`` one of what stands above
+        them and may not be torn apart by a split (the patient of a slide), ``meta`` columns that describe instances.
         """
-        frame = _as_frame(df)
-        labels, instance, ignored = _listed(label), _listed(instance_label), _listed(ignore)
-        named = [bag, *labels, *instance, *ignored]
-        columns = [name for name in frame.columns if name not in named] if features is None else _listed(features)
-        check.check_named_columns(frame, named, columns)
-        bags = cls(frame[columns], frame[bag].to_numpy())
+        frame, kind = as_pandas(df)
+        labels, described = _listed(label), _listed(meta)
+        named = [bag, *labels, *_listed(instance_label), *_listed(part), *_listed(group), *_listed(ignore)]
+        used = [*named, *described]
+        chosen = [name for name in frame.columns if name not in used] if features is None else _listed(features)
+        check.check_named_columns(frame, named, chosen)
+        check.check_named_columns(frame, described, ())
+        keys = None if part is None else frame[part].to_numpy()
+        bags = cls(frame[chosen], frame[bag].to_numpy(), part=keys, meta=frame[described] if described else None)
+        bags = bags._with(kind=kind)
+        if group is not None:
+            bags = bags.with_group(check.label_of_bags(frame[group].iloc[bags.rows], bags.index, bags.ids))
         if not labels and instance_label is None:
             return bags
         y = _bag_labels(frame, labels, bags, single=isinstance(label, str))
         if instance_label is None:
             return bags, y
         return bags, y, frame[instance_label].to_numpy()[bags.rows]
+
+    @classmethod
+    def concat(cls, parts: Iterable["Bags"]) -> Self:
+        """The bags of several, one after the other; ``rows`` count on. Ids must differ, columns must be the same."""
+        listed = list(parts)
+        if not listed:
+            raise BagDataError(NO_BAGS)
+        check.check_same_columns([(bags.X, bags.feature_names) for bags in listed], [bags.ids[0] for bags in listed])
+        ids = check.unique_ids(name for bags in listed for name in bags.ids)
+        sparse = any(scipy.sparse.issparse(bags.X) for bags in listed)
+        stack = scipy.sparse.vstack if sparse else np.concatenate
+        groups = np.repeat(np.array(ids, dtype=object), np.concatenate([bags.sizes for bags in listed]))
+        joined = cls(
+            stack([bags.X for bags in listed]),
+            groups,
+            feature_names=listed[0].feature_names,
+            known=columns.joined([bags.known for bags in listed], [bags.n_instances for bags in listed]),
+            part=columns.joined_parts([bags.part for bags in listed]),
+            meta=columns.joined_meta([bags._meta for bags in listed]),
+        )
+        if all(bags.group is None for bags in listed):
+            return joined
+        return joined.with_group(key for bags in listed for key in bags.group or bags.ids)
 
     # ------------------------------------------------------------ what there is
 
@@ -135,6 +213,14 @@ class Bags:
     rows = property(lambda self: self._rows, doc="(N,) position of each row of X in the original table.")
     feature_names = property(lambda self: self._feature_names, doc="Column names, or None.")
     known = property(lambda self: self._known, doc="(N,) known instance labels (evidence), NaN unknown; or None.")
+    part = property(lambda self: self._part, doc="(N,) key of the part that each instance belongs to; or None.")
+    frame_kind = property(lambda self: self._kind, doc="Kind of frame that the bags came from, such as 'polars'.")
+    group = property(lambda self: self._group, doc="(B,) what no split may tear apart, for every bag; or None.")
+
+    @property
+    def meta(self) -> pd.DataFrame | None:
+        """Columns that describe the instances, in the order of ``X``; or None."""
+        return None if self._meta is None else self._meta.to_frame()
 
     @property
     def sizes(self) -> Ints:
@@ -187,11 +273,10 @@ class Bags:
         sizes = self.sizes[numbers]
         rows = ragged_ranges(self._offsets[numbers], sizes)
         return self._with(
-            X=self._X[rows],
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             ids=tuple(self._ids[number] for number in numbers),
-            rows=self._rows[rows],
-            known=None if self._known is None else self._known[rows],
+            group=None if self._group is None else tuple(self._group[number] for number in numbers),
+            **self._of_rows(rows),
         )
 
     def _stretch(self, start: int, stop: int) -> Self:
@@ -200,11 +285,10 @@ class Bags:
             raise BagDataError(_KEEPS_NONE)
         rows = slice(self._offsets[start], self._offsets[stop])
         return self._with(
-            X=self._X[rows],
             offsets=self._offsets[start : stop + 1] - self._offsets[start],
             ids=self._ids[start:stop],
-            rows=self._rows[rows],
-            known=None if self._known is None else self._known[rows],
+            group=None if self._group is None else self._group[start:stop],
+            **self._of_rows(rows),
         )
 
     def _numbers(self, key: Any) -> Ints:
@@ -231,6 +315,17 @@ class Bags:
             raise KeyError(f"there is no bag {name!r}; bags.ids begins with {check.shorten(self._ids)}")
         return self._ids.index(name)
 
+    # ------------------------------------------------------------ parts
+
+    def by_part(self) -> Self:
+        """The parts as bags, rows as they are in ``X``; their ``group`` is the bag that they come from."""
+        if self._part is None:
+            raise BagDataError("these bags have no parts; name them with part=… when the bags are made.")
+        starts = columns.starts_of_parts(self._part, self._offsets)
+        ids, owners = self._part[starts[:-1]], self.index[starts[:-1]]
+        group = tuple(self._ids[owner] for owner in owners)
+        return self._with(offsets=starts, ids=tuple(ids), part=None, group=group)
+
     # ------------------------------------------------------------ labels
 
     def align(self, y: Mapping[Any, Any] | pd.Series | pd.DataFrame) -> NDArray[Any]:
@@ -240,6 +335,22 @@ class Bags:
     def with_known(self, z: Any) -> Self:
         """The same bags with individually known instance labels as evidence (0, 1, NaN; in the order of ``X``)."""
         return self._with(known=check.known_labels(z, self.n_instances))
+
+    def with_group(self, group: Mapping[Any, Any] | pd.Series | Iterable[Any]) -> Self:
+        """The same bags with what no split may tear apart (the patient of every slide): one key per bag, or by id."""
+        keys = self.align(group) if isinstance(group, Mapping | pd.Series) else group
+        return self._with(group=columns.checked_group(keys, len(self)))
+
+    def with_rows(self, rows: Any) -> Self:
+        """The same bags with other positions of their rows in the user's table, in the order of ``X``."""
+        positions = np.asarray(rows)
+        if positions.shape != (self.n_instances,) or positions.dtype.kind not in "iu":
+            raise BagDataError(f"rows: expected one whole number per instance ({self.n_instances}).")
+        return self._with(rows=positions)
+
+    def with_meta(self, meta: Any) -> Self:
+        """The same bags with other columns that describe the instances, in the order of ``X``; None for none."""
+        return self._with(meta=columns.Meta.read(meta, self.n_instances))
 
     def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> Self:
         """The same bags with other features, row by row."""
@@ -252,17 +363,7 @@ class Bags:
 
     def save(self, path: PathLike) -> None:
         """Write an ``.npz`` file (plain arrays, whole or not at all)."""
-        arrays: dict[str, Any] = {"format": np.array(_FORMAT), "offsets": self._offsets, "rows": self._rows}
-        arrays["ids"] = np.array(self._ids, dtype=str)
-        if scipy.sparse.issparse(self._X):
-            arrays |= {"data": self._X.data, "indices": self._X.indices, "indptr": self._X.indptr}
-            arrays["shape"] = np.array(self._X.shape)
-        else:
-            arrays["X"] = self._X
-        if self._feature_names is not None:
-            arrays["feature_names"] = np.array(self._feature_names, dtype=str)
-        if self._known is not None:
-            arrays["known"] = self._known
+        arrays: dict[str, Any] = {"format": np.array(_FORMAT)} | plain_arrays(self, self._meta)
         write_whole(path, lambda stream: np.savez_compressed(stream, **arrays))
 
     @classmethod
@@ -273,10 +374,10 @@ class Bags:
                 raise BagDataError(
                     f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives."
                 )
-            stored = {name: archive[name] for name in _STORED if name in archive}
+            stored = {name: archive[name] for name in archive if is_stored(name)}
         bags = object.__new__(cls)
         try:
-            bags._set(**_parts(stored))
+            bags._set(**bag_parts(stored))
         except Exception as error:
             raise BagDataError(f"{path}: the file of bags is damaged ({error}).") from error
         return bags
@@ -331,16 +432,6 @@ def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
     return matrix, names
 
 
-def _as_frame(df: Any) -> pd.DataFrame:
-    if not isinstance(df, pd.DataFrame) and not hasattr(df, "to_pandas"):
-        raise BagDataError(f"from_frame: expected a pandas frame or an Arrow table, got {type(df).__name__}.")
-    frame: pd.DataFrame = df if isinstance(df, pd.DataFrame) else df.to_pandas()
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
-        raise BagDataError(f"the table has more than one column {check.shorten(repeated)}; rename or drop one.")
-    return frame
-
-
 def _listed(names: str | Sequence[str] | None) -> list[str]:
     return [names] if isinstance(names, str) else list(names or ())
 
@@ -350,23 +441,3 @@ def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: b
         return None
     columns = [check.label_of_bags(frame[name].iloc[bags.rows], bags.index, bags.ids) for name in labels]
     return columns[0] if single else np.stack(columns, axis=1)
-
-
-# ---------------------------------------------------------------- reading what save wrote
-
-
-def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """The attributes of the bags in a file, checked as closely as if they were new."""
-    names = list(stored["feature_names"]) if "feature_names" in stored else None
-    X, feature_names = check.feature_matrix(_stored_matrix(stored), names)
-    check.check_not_empty(X)
-    ids, offsets, rows = check.texts(stored["ids"], "the id of a bag"), stored["offsets"], stored["rows"]
-    check.check_layout(offsets, rows, len(ids), X.shape[0])
-    known = check.known_labels(stored.get("known"), X.shape[0])
-    return {"X": X, "offsets": offsets, "ids": ids, "rows": rows, "feature_names": feature_names, "known": known}
-
-
-def _stored_matrix(stored: dict[str, NDArray[Any]]) -> Any:
-    if "X" in stored:
-        return stored["X"]
-    return check.stored_matrix(*(stored[name] for name in ("data", "indices", "indptr", "shape")))
