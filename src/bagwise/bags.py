@@ -1,7 +1,7 @@
 """Bags of instances: flat rows, offsets, string ids."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,11 @@ from bagwise._archives import opened_archive
 from bagwise._bag_arrays import bag_parts, is_stored, plain_arrays
 from bagwise._files import PathLike, write_whole
 from bagwise._frames import PANDAS, as_pandas
-from bagwise.exceptions import BagDataError
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+B = TypeVar("B", bound="Bags")
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
@@ -164,23 +165,81 @@ class Bags:
         them and may not be torn apart by a split (the patient of a slide), ``meta`` columns that describe instances.
         """
         frame, kind = as_pandas(df)
-        labels, described = _listed(label), _listed(meta)
-        named = [bag, *labels, *_listed(instance_label), *_listed(part), *_listed(group), *_listed(ignore)]
+        described = _listed(meta)
+        named = [bag, *_listed(label), *_listed(instance_label), *_listed(part), *_listed(group), *_listed(ignore)]
         used = [*named, *described]
         chosen = [name for name in frame.columns if name not in used] if features is None else _listed(features)
         check.check_named_columns(frame, named, chosen)
-        check.check_named_columns(frame, described, ())
-        keys = None if part is None else frame[part].to_numpy()
-        bags = cls(frame[chosen], frame[bag].to_numpy(), part=keys, meta=frame[described] if described else None)
-        bags = bags._with(kind=kind)
-        if group is not None:
-            bags = bags.with_group(check.label_of_bags(frame[group].iloc[bags.rows], bags.index, bags.ids))
-        if not labels and instance_label is None:
-            return bags
-        y = _bag_labels(frame, labels, bags, single=isinstance(label, str))
-        if instance_label is None:
-            return bags, y
-        return bags, y, frame[instance_label].to_numpy()[bags.rows]
+        return _labelled_bags(cls, frame[chosen], None, frame, bag, label, instance_label, part, group, described, kind)
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: PathLike,
+        table: Any = None,
+        *,
+        bag: str = "slide_id",
+        label: str | Sequence[str] | None = None,
+        part: str | None = None,
+        group: str | None = None,
+        file: str | None = None,
+        meta: str | Sequence[str] = (),
+        skip_bad: bool = False,
+    ) -> Any:
+        """Bags from a folder with one h5 file of tile features per slide, as TRIDENT, CLAM and STAMP write them.
+
+        Returns the bags, or ``(bags, y)`` when ``label`` is named. Positions of tiles (``coords``) go into
+        ``bags.meta``. Features are kept in single precision.
+
+        Parameters
+        ----------
+        folder : files ``*.h5`` with ``features`` (or ``feats``, ``patch_embeddings``) and ``coords``
+        table : a file or a frame with one row per h5 file; None makes a bag of every file
+        bag : column with the key of the bag; with ``part`` several files may belong to one bag
+        label : column(s) with labels of the bags
+        part : column with the key of the slide, where a bag is a patient
+        group : column of what no split may tear apart, where a bag is a slide (the patient)
+        file : column with the name of the h5 file; without it the key of the part, or of the bag, is that name
+        meta : columns of the table to carry along beside the positions
+        skip_bad : leave out files that cannot be used, files without a row and rows without a file, with a warning that
+            names them all; otherwise they are an error
+        """
+        from bagwise.io.folder import FolderTable, listed, read_folder
+
+        named = FolderTable(bag, part, group, file, tuple(_listed(label)), tuple(_listed(meta)))
+        found = read_folder(folder, table, named, skip_bad=skip_bad)
+        if found.skipped:
+            warn_user(f"{folder}: left out {len(found.skipped)}: {listed(found.skipped)}.", BagDataWarning)
+        if label is None:
+            return found.bags
+        y = found.labels.to_numpy()
+        return found.bags, y[:, 0] if isinstance(label, str) else y
+
+    @classmethod
+    def from_anndata(
+        cls,
+        adata: Any,
+        bag: str,
+        *,
+        features: str = "X",
+        label: str | Sequence[str] | None = None,
+        instance_label: str | None = None,
+        part: str | None = None,
+        group: str | None = None,
+        meta: str | Sequence[str] = (),
+    ) -> Any:
+        """Bags of cells from an AnnData object, also a backed one; returns what ``from_frame`` returns.
+
+        ``features`` names an entry of ``obsm`` ("X_pca"), or "X" for the matrix itself, which stays sparse if it is.
+        All other names are columns of ``obs``. The names of the cells are carried as ``bags.meta["cell"]``;
+        ``bagwise.io.add_to_anndata`` writes predictions back.
+        """
+        from bagwise.io.cells import cell_features
+
+        X, names = cell_features(adata, features)
+        obs = adata.obs.assign(cell=adata.obs_names.to_numpy())
+        described = [*_listed(meta), "cell"]
+        return _labelled_bags(cls, X, names, obs, bag, label, instance_label, part, group, described)
 
     @classmethod
     def concat(cls, parts: Iterable["Bags"]) -> Self:
@@ -221,6 +280,12 @@ class Bags:
     def meta(self) -> pd.DataFrame | None:
         """Columns that describe the instances, in the order of ``X``; or None."""
         return None if self._meta is None else self._meta.to_frame()
+
+    def describe(self, instance: int) -> str:
+        """One instance for reading: its part and its metadata, or its row in the table where there is neither."""
+        part = [] if self._part is None else [str(self._part[instance])]
+        told = part + ([] if self._meta is None else [self._meta.describe(instance)])
+        return ", ".join(told) or f"row {self._rows[instance]}"
 
     @property
     def sizes(self) -> Ints:
@@ -434,6 +499,33 @@ def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
 
 def _listed(names: str | Sequence[str] | None) -> list[str]:
     return [names] if isinstance(names, str) else list(names or ())
+
+
+def _labelled_bags(
+    cls: type[B],
+    X: Any,
+    feature_names: Sequence[str] | None,
+    frame: pd.DataFrame,
+    bag: str,
+    label: str | Sequence[str] | None,
+    instance_label: str | None,
+    part: str | None,
+    group: str | None,
+    meta: Sequence[str],
+    kind: str = PANDAS,
+) -> Any:
+    """Rows as bags, by what the columns of a frame say of each; with labels where columns of labels are named."""
+    labels = _listed(label)
+    check.check_named_columns(frame, [bag, *labels, *map(str, filter(None, (instance_label, part, group))), *meta], ())
+    keys = None if part is None else frame[part].to_numpy()
+    described = frame[list(meta)] if meta else None
+    bags = cls(X, frame[bag].to_numpy(), feature_names=feature_names, part=keys, meta=described)._with(kind=kind)
+    if group is not None:
+        bags = bags.with_group(check.label_of_bags(frame[group].iloc[bags.rows], bags.index, bags.ids))
+    if not labels and instance_label is None:
+        return bags
+    y = _bag_labels(frame, labels, bags, single=isinstance(label, str))
+    return (bags, y) if instance_label is None else (bags, y, frame[instance_label].to_numpy()[bags.rows])
 
 
 def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: bool) -> Any:

@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit, GroupKFold, StratifiedGroupKFold
 
 from bagwise._validation import check_count, check_flag, random_stream
+from bagwise.bags import Bags, ragged_ranges
 from bagwise.exceptions import BagDataError
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class BagGroupKFold(BaseCrossValidator):
@@ -49,6 +52,44 @@ class BagGroupKFold(BaseCrossValidator):
         dealt = {"shuffle": check_flag("shuffle", self.shuffle), "random_state": self.random_state}
         how = dealt if self.shuffle else {}
         yield from folds(self.n_splits, **how).split(np.zeros(len(keys)), kinds, keys)
+
+
+class HeldOut:
+    """Answers about bags by models that were not fitted on them; enough of an estimator for reports and metrics."""
+
+    def __init__(self, models: list[Any], folds: list[Ints], bags: Bags) -> None:
+        self.rule_, self.classes_, self.label_names_ = models[0].rule_, models[0].classes_, models[0].label_names_
+        self.evidence = getattr(models[0], "evidence", "label")
+        self.instance_classes_ = getattr(models[0], "instance_classes_", None)
+        self._models, self._folds, self._bags = models, folds, bags
+
+    def predict_proba(self, bags: Bags) -> Floats:
+        """Probabilities of the bags, each by the model of its fold."""
+        return self._joined("predict_proba", np.concatenate(self._folds))
+
+    def predict_instance_proba(self, bags: Bags) -> Floats:
+        """Probabilities of the instances, each by the model of its bag's fold."""
+        starts, sizes = self._bags.offsets[:-1], self._bags.sizes
+        return self._joined(
+            "predict_instance_proba", np.concatenate([ragged_ranges(starts[fold], sizes[fold]) for fold in self._folds])
+        )
+
+    def _joined(self, ask: str, places: Ints) -> Floats:
+        pairs = zip(self._models, self._folds, strict=True)
+        found: Floats = np.concatenate([getattr(model, ask)(self._bags[fold]) for model, fold in pairs])
+        return found[np.argsort(places)]
+
+
+def held_out(model: Any, bags: Bags, y: Any, n_splits: int) -> HeldOut:
+    """Fit the settings of a model once for every fold, on all other folds; no group of bags is in two of them."""
+    check_count("folds", n_splits, least=2)
+    values = np.asarray(y)
+    if y is None or values.ndim > 2:
+        raise BagDataError("folds: there is nothing to learn from; every fold needs labels.")
+    splits = list(BagGroupKFold(n_splits, shuffle=True, random_state=0).split(bags, values))
+    rows = y.iloc if isinstance(y, pd.DataFrame | pd.Series) else y
+    models = [clone(model).fit(bags[train], rows[train]) for train, _ in splits]
+    return HeldOut(models, [test for _, test in splits], bags)
 
 
 def _groups_of(X: Any, groups: Any) -> NDArray[Any]:

@@ -16,16 +16,29 @@ from bagwise import active
 from bagwise._files import is_standard_output, write_whole
 from bagwise.bags import Bags
 from bagwise.cli import evidence as cli_evidence
+from bagwise.cli.arguments import (
+    GivenLabel,
+    GroupColumn,
+    MetaColumns,
+    PartColumn,
+    SkipBad,
+    TableFile,
+    layout_notes,
+    layout_of,
+    say_skipped,
+)
 from bagwise.cli.bench import bench
 from bagwise.cli.evidence import NAME_THEM, fitted_features, open_model, read_for
+from bagwise.cli.heatmap import heatmap
 from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
 from bagwise.datasets import load_digit_bags
 from bagwise.exceptions import BagDataError, BagwiseError
 from bagwise.io.bag_data import BagData, read_bags
 from bagwise.io.plain_json import plain_numbers
-from bagwise.io.predictions import bag_table, instance_table
+from bagwise.io.predictions import bag_table, instance_table, part_table
 from bagwise.io.tables import suffix_to_write, write_table
+from bagwise.model_selection import held_out
 from bagwise.models import discover
 from bagwise.models.bag_gp import BagGP
 from bagwise.report import content, write_report
@@ -57,7 +70,11 @@ app = typer.Typer(
 )
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow table with one row per instance, or .npz archive.")
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, Parquet or Arrow table with one row per instance, .npz archive, or folder of h5 files (--table).",
+    ),
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `bagwise fit`.")]
 BagColumn = Annotated[str | None, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")]
@@ -144,6 +161,11 @@ def fit(
         typer.Option(metavar="COL,...", help="Feature columns; without it every column not named otherwise."),
     ] = None,
     ignore: Annotated[str | None, typer.Option(metavar="COL,...", help="Columns that are no features.")] = None,
+    part: PartColumn = None,
+    group: GroupColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -164,11 +186,13 @@ def fit(
     check_outputs(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
-    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore))
+    layout = layout_of(part, group, meta, table, skip_bad)
+    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore), layout)
     started = time.perf_counter()
     estimator.fit(found.bags, found.y)
-    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found))
+    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found) | layout_notes(layout))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
+    say_skipped(found)
 
 
 @app.command()
@@ -177,24 +201,36 @@ def predict(
     data: Data,
     instances: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per instance.")] = None,
     bags: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per bag.")] = None,
+    parts: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per part.")] = None,
     bag: BagColumn = None,
+    part: PartColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
+    given_label: GivenLabel = None,
     raw: Raw = False,
 ) -> None:
-    """Probabilities of every instance and bag; without --instances or --bags the bags are printed."""
-    for path in filter(None, (instances, bags)):
-        suffix_to_write(path)
-    check_outputs({"--instances": instances, "--bags": bags}, (model, data))
+    """Probabilities of every instance, part and bag; without --instances, --parts or --bags the bags are printed."""
+    asked = {"instances": (instances, instance_table), "parts": (parts, part_table), "bags": (bags, bag_table)}
+    for wanted in filter(None, (instances, parts, bags)):
+        suffix_to_write(wanted)
+    check_outputs({f"--{what}": path for what, (path, _) in asked.items()}, (model, data))
     saved = open_model(model)
-    estimator, labels = saved.estimator, saved.label_names()
-    known = read_bags(data, bag=bag or saved.columns.get("bag"), features=fitted_features(estimator))
-    if instances is not None:
-        write_table(instance_table(estimator, known.bags, labels), instances, raw=raw)
-        say_written("instances", instances)
-    if bags is not None:
-        write_table(bag_table(estimator, known.bags, labels), bags, raw=raw)
-        say_written("bags", bags)
-    if instances is None and bags is None:
-        print_frame(bag_table(estimator, known.bags, labels))
+    known = read_bags(
+        data,
+        bag=bag or saved.columns.get("bag"),
+        labels=() if given_label is None else (given_label,),
+        features=fitted_features(saved.estimator),
+        layout=layout_of(part, None, meta, table, skip_bad, saved.columns),
+    )
+    how = {"labels": saved.label_names()} | ({} if given_label is None else {"given": known.y})
+    for what, (path, make) in asked.items():
+        if path is not None:
+            write_table(make(saved.estimator, known.bags, **how), path, raw=raw)
+            say_written(what, path)
+    if not any(path for path, _ in asked.values()):
+        print_frame(bag_table(saved.estimator, known.bags, **how))
+    say_skipped(known)
 
 
 @app.command()
@@ -207,6 +243,13 @@ def evaluate(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
+    group: GroupColumn = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="Fit K times on the other folds of DATA and judge what was held out."),
+    ] = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
     json_output: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
     ] = None,
@@ -214,23 +257,26 @@ def evaluate(
     """How good the probabilities are: of bags and, where instance labels exist, of instances.
 
     The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name
-    another.
+    another. With --folds the settings of MODEL are fitted to DATA anew; no --group is in two folds.
     """
     stated = cli_evidence.chosen(label, fraction, count, candidates)
     check_outputs({"--json": json_output}, (model, data))
     saved = open_model(model)
     only_instances = stated is None and instance_label is not None
-    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances)
+    layout = layout_of(None, group, None, table, skip_bad, saved.columns)
+    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances, layout=layout)
     if known.y is None and known.instance_y is None:
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
     truth = cli_evidence.truth(saved, known, stated, data)
-    found = content.reports(collect(saved.estimator, known.bags, truth, known.instance_y, saved.label_names()))
+    judge = saved.estimator if folds is None else held_out(saved.estimator, known.bags, known.y, folds)
+    found = content.reports(collect(judge, known.bags, truth, known.instance_y, saved.label_names()))
     if json_output is None or not is_standard_output(json_output):
         print_measures(found)
     if json_output is not None:
         text = json.dumps({"model": saved.estimator.card.name} | plain_numbers(found), indent=2, allow_nan=False)
         write_whole(json_output, lambda stream: stream.write(text.encode("utf-8")))
         say_written("measures", json_output)
+    say_skipped(known)
 
 
 @app.command("suggest")
@@ -244,6 +290,9 @@ def suggest_to_label(
     ] = "bald",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
     raw: Raw = False,
 ) -> None:
     """What to label next. Where something is not known yet of some bags (or instances), only these are suggested."""
@@ -251,7 +300,8 @@ def suggest_to_label(
         suffix_to_write(output)
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
-    known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
+    layout = layout_of(None, None, meta, table, skip_bad, saved.columns)
+    known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True, layout=layout)
     queries = _unlabelled(known) if what == "bags" else known.bags
     found = active.suggest(saved.estimator, queries, what=what, n=n, strategy=strategy).to_frame()
     if output is None:
@@ -260,6 +310,7 @@ def suggest_to_label(
     else:
         write_table(found, output, raw=raw)
         say_written("suggestions", output)
+    say_skipped(known)
 
 
 @app.command()
@@ -273,6 +324,13 @@ def report(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
+    part: PartColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
+    given_label: Annotated[
+        bool, typer.Option("--given-label", help="Judge instances given the label of their own bag, where it is known.")
+    ] = False,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = TITLE,
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
@@ -283,7 +341,8 @@ def report(
     stated = cli_evidence.chosen(label, fraction, count, candidates)
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
-    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None)
+    layout = layout_of(part, None, meta, table, skip_bad, saved.columns)
+    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None, layout=layout)
     truth = cli_evidence.truth(saved, known, stated, data)
     write_report(
         saved.estimator,
@@ -294,8 +353,10 @@ def report(
         title=title,
         image_shape=shape,
         labels=saved.label_names(),
+        given=truth if given_label else None,
     )
     say_written("report", output)
+    say_skipped(known)
 
 
 @app.command()
@@ -329,6 +390,7 @@ def demo(
 
 
 app.command()(bench)
+app.command()(heatmap)
 
 
 _DEMO_NOTE = (

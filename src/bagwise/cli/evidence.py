@@ -11,7 +11,7 @@ from bagwise._validation import shorten
 from bagwise.cli.options import parse_names
 from bagwise.evidence import statements as evidence
 from bagwise.exceptions import BagDataError
-from bagwise.io.bag_data import BagData, is_archive, read_bags
+from bagwise.io.bag_data import BagData, Layout, is_archive, read_bags
 from bagwise.io.npz import unnamed_columns
 from bagwise.io.predictions import is_of_classes
 from bagwise.models import discover, load_with_notes
@@ -81,12 +81,18 @@ def with_evidence(name: str, stated: StatedColumns, known: str | None, settings:
 
 
 def read_for_fit(
-    data: Path, bag: str | None, stated: StatedColumns, known: str | None, features: list[str], ignore: list[str]
+    data: Path,
+    bag: str | None,
+    stated: StatedColumns,
+    known: str | None,
+    features: list[str],
+    ignore: list[str],
+    layout: Layout | None = None,
 ) -> BagData:
     """The bags and what they say; without any of it there is nothing to learn from."""
     _check_names(stated, data)
     names = array_names(stated, data)
-    found = read_bags(data, bag=bag, labels=names, known=known, features=features or None, ignore=ignore)
+    found = read_bags(data, bag=bag, labels=names, known=known, features=features or None, ignore=ignore, layout=layout)
     if found.y is None:
         raise BagDataError(f"{data}: nothing is stated about the bags that could be learned from; {NAME_THEM}.")
     return _numbered(_with_table(found, stated)) if stated.kind == "candidates" else found
@@ -175,6 +181,7 @@ def read_for(
     *,
     may_be_absent: bool = False,
     with_known: bool = False,
+    layout: Layout | None = None,
 ) -> BagData:
     """Bags and what they say, by the columns the model was fitted on unless the user names others."""
     model, asked = saved.estimator, stated or fitted(saved, data)
@@ -188,6 +195,7 @@ def read_for(
         instance_labels=parse_names(instance_label),
         features=fitted_features(model),
         labels_may_be_absent=may_be_absent,
+        layout=layout,
     )
     if not is_of_classes(model) or is_archive(data):
         return found

@@ -3,6 +3,7 @@
 from bagwise.plots._style import BLUE, GREY, ORANGE, PALE, open_frame, plain_legend
 from bagwise.plots.bag import BagDisplay, as_images, scaled
 from bagwise.plots.decision_map import DecisionMapDisplay
+from bagwise.plots.heatmap import HeatmapDisplay
 from bagwise.plots.relevance import RelevanceDisplay
 from bagwise.plots.reliability import ReliabilityDisplay, wilson_interval
 from bagwise.plots.trace import TraceDisplay
@@ -14,6 +15,7 @@ __all__ = [
     "PALE",
     "BagDisplay",
     "DecisionMapDisplay",
+    "HeatmapDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",
     "TraceDisplay",

@@ -60,6 +60,7 @@ class Answers:
     stated: Evidence | None = None  # the truth about bags, where it is more than labels
     counts: ReportedCounts | None = None
     classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
+    given: bool = False  # whether instances are judged given the label of their bag
 
     def measured_truth(self) -> Floats | None:
         """The truth about bags that measures by label go by.
@@ -74,14 +75,18 @@ class Answers:
         return np.where(sure, self.bag_truth, np.nan) if sure.any() else None
 
 
-def collect(model: Any, bags: Bags, y: Any, instance_y: Any, labels: Sequence[str] | None = None) -> Answers:
+def collect(
+    model: Any, bags: Bags, y: Any, instance_y: Any, labels: Sequence[str] | None = None, given: Any = None
+) -> Answers:
     """Ask the model once for everything.
 
     ``y`` is what ``fit`` takes: labels, or fractions or ranges of counts where the model was fitted to such, or an
     ``Evidence``. Of the latter a bag's label is whether it is said to hold a positive. For a model of one class out of
-    many ``y`` holds classes or candidate sets.
+    many ``y`` holds classes or candidate sets. ``given`` are labels that instances are judged by as well.
     """
     if is_of_classes(model):
+        if given is not None:
+            raise BagDataError(f"given: {type(model).__name__} chooses one class out of many; leave given out.")
         return _collect_classes(model, bags, y, instance_y)
     classes = model.classes_
     stated = None if y is None else _statement(model, bags, y)
@@ -94,12 +99,15 @@ def collect(model: Any, bags: Bags, y: Any, instance_y: Any, labels: Sequence[st
         several=np.ndim(classes) == 2,
         bag_probability=_columns(positive_proba(model.predict_proba(bags), classes)),
         bag_truth=None if truth is None else _columns(truth),
-        instance_probability=_columns(positive_proba(model.predict_instance_proba(bags), classes)),
+        instance_probability=_columns(
+            positive_proba(model.predict_instance_proba(bags, **({} if given is None else {"given": given})), classes)
+        ),
         instance_truth=None
         if instance_y is None
         else _columns(instance_truth(_per_instance(instance_y, bags), classes)),
         stated=stated,
         counts=None if stated is None else _count_answers(model, bags, stated),
+        given=given is not None,
     )
 
 

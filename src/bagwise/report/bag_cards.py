@@ -24,7 +24,7 @@ UNKNOWN = "–"
 class Instance:
     """One instance of a bag on the page."""
 
-    row: int  # in the user's table
+    place: str  # what it is known by: its part and metadata, or its row in the user's table
     probability: float
     positive: bool | None  # None: not known
     image: str | None
@@ -131,7 +131,7 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
         probability=float(answers.bag_probability[number, column]),
         stated=_card_statement(answers, number),
         instances=[
-            Instance(int(bags.rows[start + place]), float(probability[place]), _known(truth[place]), picture)
+            Instance(bags.describe(int(start + place)), float(probability[place]), _known(truth[place]), picture)
             for place, picture in zip(order, pictures, strict=True)
         ],
         size=int(stop - start),

@@ -31,6 +31,7 @@ def write_report(
     note: str = "",
     image_shape: Sequence[int] | None = None,
     labels: Sequence[str] | None = None,
+    given: Any = None,
 ) -> Path:
     """Write one self-contained HTML page about what a fitted model says of some bags.
 
@@ -45,8 +46,9 @@ def write_report(
     title, note : heading of the page and a sentence below it, say what the bags are
     image_shape : (height, width), or (height, width, 3), where the features of an instance are the pixels of an image
     labels : names of the label columns; None for those that the model knows
+    given : labels of these bags that the probabilities of instances are to be conditioned on (those of bags are not)
     """
-    answers = collect(model, as_bags(bags), y, instance_y, labels)
+    answers = collect(model, as_bags(bags), y, instance_y, labels, given)
     html = _template().render(_context(model, answers, image_shape) | {"title": title, "note": note})
     write_whole(path, lambda stream: stream.write(html.encode("utf-8", errors="backslashreplace")))
     return Path(path)
@@ -76,6 +78,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "model_tables": [content.settings(model), content.outcome(model)],
         "warning": content.mixing_warning(model),
         "told": model.learned_from_known_,
+        "given": answers.given,
         "has_labels": answers.bag_truth is not None,
         "has_counts": answers.counts is not None,
         "has_instance_labels": answers.instance_truth is not None,
