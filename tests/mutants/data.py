@@ -8,13 +8,13 @@ MUTANTS = [
         "test_bags.py",
         (
             "known labels stay where they were when rows are sorted",
-            "None if labels is None else labels[rows]",
-            "labels",
+            'each = {"X": self._X, "rows": self._rows, "known": self._known, "part": self._part}\n',
+            'each = {"X": self._X, "rows": self._rows, "part": self._part}\n',
         ),
         (
             "rows of chosen bags are numbered anew",
-            "ids=tuple(self._ids[number] for number in numbers),\n            rows=self._rows[rows]",
-            "ids=tuple(self._ids[number] for number in numbers),\n            rows=np.arange(len(rows))",
+            "for number in numbers),\n            **self._of_rows(rows),",
+            "for number in numbers),\n            **self._of_rows(rows) | {'rows': np.arange(len(rows))},",
         ),
         (
             "a stretch of bags keeps the offsets of all",
@@ -79,7 +79,7 @@ MUTANTS = [
             "isinstance(cell, str) and _FORMULA.match(cell)",
             "isinstance(cell, str) and not _FORMULA.match(cell)",
         ),
-        ("bag keys lose their first letter", "frame[bag] = frame[bag].str[1:]", "frame[bag] = frame[bag].str[2:]"),
+        ("bag keys lose their first letter", "frame[name] = frame[name].str[1:]", "frame[name] = frame[name].str[2:]"),
     ),
     *mutants_of(
         "io/npz.py",
@@ -110,8 +110,8 @@ MUTANTS = [
         "io/test_predictions.py",
         (
             "instances come bag by bag",
-            'return table.sort_values("row", kind="stable", ignore_index=True)',
-            "return table",
+            'whole.sort_values("row", kind="stable", ignore_index=True)',
+            "whole",
         ),
         (
             "the standard deviation is a variance",

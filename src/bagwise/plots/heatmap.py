@@ -111,7 +111,7 @@ class HeatmapDisplay(_Display):
         self._finish(first, title if title is not None else name, image, "probability of a positive", colorbar)
         if second is not None and self.spread is not None:
             spread = self._draw(second, Raster.of(self.coords, self.spread), _COOL, 0.5)
-            self._finish(second, "uncertainty", spread, "standard deviation of that probability", colorbar)
+            self._finish(second, "uncertainty", spread, "standard deviation of it", colorbar)
         return self
 
     def _axes(self, ax: Any) -> tuple[Axes, Axes | None]:
@@ -146,7 +146,9 @@ class HeatmapDisplay(_Display):
         ax.yaxis.set_major_locator(MaxNLocator(4))
         open_frame(ax, keep=("left", "bottom"))
         if colorbar:
-            ax.figure.colorbar(image, ax=ax, label=meaning, fraction=0.046, pad=0.03)
+            scale = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.03)
+            scale.set_label(meaning, fontsize=9)
+            scale.ax.tick_params(labelsize=8)
 
 
 class Raster:
