@@ -77,6 +77,24 @@ def test_patients_slides_and_tiles_are_predicted_together(slides, tmp_path):
     assert (tiles.groupby("part")["probability"].max() <= parts.set_index("part")["probability"] + 1e-12).all()
 
 
+def test_labels_of_slides_and_of_patients_are_learned_from_together(slides, tmp_path):
+    table = read_table(slides / "slides.csv", "slide_id").assign(slide_tumour=np.nan)
+    table.loc[4, "slide_tumour"] = 0  # a healthy slide of a healthy patient, and one slide of a sick one
+    table.loc[2, "slide_tumour"] = 1
+    table.to_csv(tmp_path / "slides.csv", index=False)
+    columns = ("--table", tmp_path / "slides.csv", "--bag", "patient", "--part", "slide_id", "--label", "tumour")
+    settings = ("--model", "mil-gp-probit", "--set", "random_state=0", "--set", "n_inducing=20")
+    fit = ("fit", slides / "features", *columns, *settings, "-o", tmp_path / "model")
+    assert "MILGPProbit: 8 bags, 144 instances" in done(*fit, "--part-label", "slide_tumour").output
+    assert load(tmp_path / "model").n_features_in_ == 3
+    table.loc[4, "slide_tumour"] = 1
+    table.to_csv(tmp_path / "slides.csv", index=False)
+    assert "part '0004' is labelled 1, but its bag 'P2' is labelled 0" in refused(*fit, "--part-label", "slide_tumour")
+    without = ("--table", tmp_path / "slides.csv", "--bag", "slide_id", "--label", "tumour")
+    message = refused("fit", slides / "features", *without, "--part-label", "slide_tumour", "-o", tmp_path / "other")
+    assert "name the column of the parts themselves with --part" in message
+
+
 def test_given_label_conditions_every_instance_on_its_own_bag(slides, tmp_path):
     command = ("predict", slides / "model", slides / "features", "--table", slides / "slides.csv")
     done(*command, "--given-label", "tumour", "--instances", tmp_path / "given.csv")

@@ -23,9 +23,11 @@ from bagwise.cli.arguments import (
     PartColumn,
     SkipBad,
     TableFile,
+    at_two_levels,
     layout_notes,
     layout_of,
     say_skipped,
+    with_part_label,
 )
 from bagwise.cli.bench import bench
 from bagwise.cli.evidence import NAME_THEM, fitted_features, open_model, read_for
@@ -162,6 +164,10 @@ def fit(
     ] = None,
     ignore: Annotated[str | None, typer.Option(metavar="COL,...", help="Columns that are no features.")] = None,
     part: PartColumn = None,
+    part_label: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column with labels of parts, 0, 1 or empty, beside those of the bags."),
+    ] = None,
     group: GroupColumn = None,
     meta: MetaColumns = None,
     table: TableFile = None,
@@ -187,7 +193,8 @@ def fit(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
     layout = layout_of(part, group, meta, table, skip_bad)
-    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), parse_names(ignore), layout)
+    names, unused, wanted = parse_names(features), parse_names(ignore), with_part_label(layout, part_label)
+    found = at_two_levels(cli_evidence.read_for_fit(data, bag, stated, known, names, unused, wanted), part_label)
     started = time.perf_counter()
     estimator.fit(found.bags, found.y)
     estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found) | layout_notes(layout))

@@ -1,11 +1,11 @@
-"""Answers given what a bag itself says (theory section 15).
+"""Answers given what a bag itself says (theory section 1).
 
 With a statement about a bag, such as its label, Bayes' rule gives
 
-    P(yᵢ = 1 | statement) = E_v[P(yᵢ = 1, statement | v)] / E_v[P(statement | v)].                        (15.1)
+    P(yᵢ = 1 | statement) = E_v[P(yᵢ = 1, statement | v)] / E_v[P(statement | v)].                        (1.12)
 
 Under the rule "at least one" a positive instance makes its bag positive, so P(yᵢ = 1, bag positive | v) = P(yᵢ = 1 | v)
-for every draw of v, and (15.1) for a positive bag is P(yᵢ = 1) / P(the bag is positive): the numerator is exact, the
+for every draw of v, and (1.12) for a positive bag is P(yᵢ = 1) / P(the bag is positive): the numerator is exact, the
 denominator is that of ``bag_probability``. A negative bag has no positive instance.
 """
 
