@@ -1,7 +1,7 @@
 """Bags of instances: flat rows, offsets, string ids."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -14,16 +14,16 @@ from bagwise._archives import opened_archive
 from bagwise._bag_arrays import bag_parts, is_stored, plain_arrays
 from bagwise._files import PathLike, write_whole
 from bagwise._frames import PANDAS, as_pandas
+from bagwise._indexing import chosen_bags, leading_key
+from bagwise._long_tables import labelled_bags, listed_names
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-B = TypeVar("B", bound="Bags")
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
-_HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
 
 
 class Bags:
@@ -165,12 +165,19 @@ class Bags:
         them and may not be torn apart by a split (the patient of a slide), ``meta`` columns that describe instances.
         """
         frame, kind = as_pandas(df)
-        described = _listed(meta)
-        named = [bag, *_listed(label), *_listed(instance_label), *_listed(part), *_listed(group), *_listed(ignore)]
+        described = listed_names(meta)
+        named = [
+            bag,
+            *listed_names(label),
+            *listed_names(instance_label),
+            *listed_names(part),
+            *listed_names(group),
+            *listed_names(ignore),
+        ]
         used = [*named, *described]
-        chosen = [name for name in frame.columns if name not in used] if features is None else _listed(features)
+        chosen = [name for name in frame.columns if name not in used] if features is None else listed_names(features)
         check.check_named_columns(frame, named, chosen)
-        return _labelled_bags(cls, frame[chosen], None, frame, bag, label, instance_label, part, group, described, kind)
+        return labelled_bags(cls, frame[chosen], None, frame, bag, label, instance_label, part, group, described, kind)
 
     @classmethod
     def from_folder(
@@ -206,7 +213,7 @@ class Bags:
         """
         from bagwise.io.folder import FolderTable, listed, read_folder
 
-        named = FolderTable(bag, part, group, file, tuple(_listed(label)), tuple(_listed(meta)))
+        named = FolderTable(bag, part, group, file, tuple(listed_names(label)), tuple(listed_names(meta)))
         found = read_folder(folder, table, named, skip_bad=skip_bad)
         if found.skipped:
             warn_user(f"{folder}: left out {len(found.skipped)}: {listed(found.skipped)}.", BagDataWarning)
@@ -238,8 +245,8 @@ class Bags:
 
         X, names = cell_features(adata, features)
         obs = adata.obs.assign(cell=adata.obs_names.to_numpy())
-        described = [*_listed(meta), "cell"]
-        return _labelled_bags(cls, X, names, obs, bag, label, instance_label, part, group, described)
+        described = [*listed_names(meta), "cell"]
+        return labelled_bags(cls, X, names, obs, bag, label, instance_label, part, group, described)
 
     @classmethod
     def concat(cls, parts: Iterable["Bags"]) -> Self:
@@ -328,11 +335,10 @@ class Bags:
             yield name, self._X[self._offsets[number] : self._offsets[number + 1]]
 
     def __getitem__(self, key: Any) -> Self:
-        if isinstance(key, tuple):  # bags[indices, ...], as scikit-learn asks
-            key = _leading_key(key)
+        key = leading_key(key)
         if isinstance(key, slice) and key.step in (None, 1):
             return self._stretch(*key.indices(len(self))[:2])
-        numbers = self._numbers(key)
+        numbers = chosen_bags(key, self._ids)
         if len(numbers) == 0:
             raise BagDataError(_KEEPS_NONE)
         sizes = self.sizes[numbers]
@@ -355,30 +361,6 @@ class Bags:
             group=None if self._group is None else self._group[start:stop],
             **self._of_rows(rows),
         )
-
-    def _numbers(self, key: Any) -> Ints:
-        everyone = np.arange(len(self))
-        if isinstance(key, slice):
-            chosen: Ints = everyone[key]
-            return chosen
-        if isinstance(key, str):
-            return everyone[[self._number_of(key)]]
-        asked = np.asarray(key)
-        if asked.shape == (0,):
-            return everyone[:0]
-        mask = asked.dtype.kind == "b"
-        if asked.ndim > 1 or asked.dtype.kind not in "iub" or (mask and asked.ndim == 0):
-            raise IndexError(f"{_HOW_TO_INDEX}; got {key!r}")
-        if mask and len(asked) != len(self):
-            raise IndexError(f"the mask has {len(asked)} entries, but there are {len(self)} bags")
-        if not mask and (asked.max() >= len(self) or asked.min() < -len(self)):
-            raise IndexError(f"there are {len(self)} bags, numbered from 0; got {key!r}")
-        return np.atleast_1d(everyone[asked])
-
-    def _number_of(self, name: str) -> int:
-        if name not in self._ids:
-            raise KeyError(f"there is no bag {name!r}; bags.ids begins with {check.shorten(self._ids)}")
-        return self._ids.index(name)
 
     # ------------------------------------------------------------ parts
 
@@ -481,12 +463,6 @@ def _frozen(array: Any) -> Any:
     return view
 
 
-def _leading_key(key: tuple[Any, ...]) -> Any:
-    if len(key) != 2 or key[1] is not Ellipsis:
-        raise IndexError(_HOW_TO_INDEX)
-    return key[0]
-
-
 def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
     try:
         matrix, names = check.feature_matrix(array)
@@ -495,41 +471,3 @@ def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
     if matrix.shape[0] == 0:
         raise BagDataError(f"bag {bag!r} is empty; every bag needs at least one instance.")
     return matrix, names
-
-
-def _listed(names: str | Sequence[str] | None) -> list[str]:
-    return [names] if isinstance(names, str) else list(names or ())
-
-
-def _labelled_bags(
-    cls: type[B],
-    X: Any,
-    feature_names: Sequence[str] | None,
-    frame: pd.DataFrame,
-    bag: str,
-    label: str | Sequence[str] | None,
-    instance_label: str | None,
-    part: str | None,
-    group: str | None,
-    meta: Sequence[str],
-    kind: str = PANDAS,
-) -> Any:
-    """Rows as bags, by what the columns of a frame say of each; with labels where columns of labels are named."""
-    labels = _listed(label)
-    check.check_named_columns(frame, [bag, *labels, *map(str, filter(None, (instance_label, part, group))), *meta], ())
-    keys = None if part is None else frame[part].to_numpy()
-    described = frame[list(meta)] if meta else None
-    bags = cls(X, frame[bag].to_numpy(), feature_names=feature_names, part=keys, meta=described)._with(kind=kind)
-    if group is not None:
-        bags = bags.with_group(check.label_of_bags(frame[group].iloc[bags.rows], bags.index, bags.ids))
-    if not labels and instance_label is None:
-        return bags
-    y = _bag_labels(frame, labels, bags, single=isinstance(label, str))
-    return (bags, y) if instance_label is None else (bags, y, frame[instance_label].to_numpy()[bags.rows])
-
-
-def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: bool) -> Any:
-    if not labels:
-        return None
-    columns = [check.label_of_bags(frame[name].iloc[bags.rows], bags.index, bags.ids) for name in labels]
-    return columns[0] if single else np.stack(columns, axis=1)

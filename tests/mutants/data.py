@@ -21,6 +21,10 @@ MUTANTS = [
             "self._offsets[start : stop + 1] - self._offsets[start]",
             "self._offsets[start : stop + 1] - self._offsets[0]",
         ),
+    ),
+    *mutants_of(
+        "_long_tables.py",
+        "test_bags.py",
         (
             "instance labels come in the order of the table",
             "frame[instance_label].to_numpy()[bags.rows]",
