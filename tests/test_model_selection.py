@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from tests.problems import random_bags, random_labels
 
 from bagwise import GPMIL, BagDataError, MILGPProbit
 from bagwise.datasets import make_bags
-from bagwise.model_selection import BagGroupKFold, RetrievalSplit
+from bagwise.model_selection import BagGroupKFold, RetrievalSplit, held_out
 
 
 @pytest.fixture
@@ -110,3 +111,18 @@ def test_more_folds_than_groups_are_refused():
     bags, y = grouped_bags()
     with pytest.raises(BagDataError, match="there are only 10 groups"):
         next(BagGroupKFold(11).split(bags, y))
+
+
+def test_held_out_answers_come_from_models_that_never_saw_the_group():
+    bags, y = grouped_bags()
+    model = MILGPProbit(random_state=0).fit(bags, y)
+    judge = held_out(model, bags, y, 3)
+    group = np.array(bags.group)
+    for name in ("patient 0", "patient 7"):
+        (fold,) = [test for test in judge.folds if group[test[group[test] == name]].size]
+        train = np.setdiff1d(np.arange(len(bags)), fold)
+        assert name not in group[train]
+        own, alone = bags[group == name], clone(model).fit(bags[train], y[train])
+        np.testing.assert_allclose(judge.predict_proba(bags)[group == name], alone.predict_proba(own))
+        inside = np.isin(bags.index, np.flatnonzero(group == name))
+        np.testing.assert_allclose(judge.predict_instance_proba(bags)[inside], alone.predict_instance_proba(own))

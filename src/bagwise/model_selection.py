@@ -55,27 +55,30 @@ class BagGroupKFold(BaseCrossValidator):
 
 
 class HeldOut:
-    """Answers about bags by models that were not fitted on them; enough of an estimator for reports and metrics."""
+    """Answers about bags by models that were not fitted on them; enough of an estimator for reports and metrics.
+
+    ``folds`` are the numbers of the bags that each of the ``models`` has not seen.
+    """
 
     def __init__(self, models: list[Any], folds: list[Ints], bags: Bags) -> None:
         self.rule_, self.classes_, self.label_names_ = models[0].rule_, models[0].classes_, models[0].label_names_
         self.evidence = getattr(models[0], "evidence", "label")
         self.instance_classes_ = getattr(models[0], "instance_classes_", None)
-        self._models, self._folds, self._bags = models, folds, bags
+        self.models, self.folds, self._bags = models, folds, bags
 
     def predict_proba(self, bags: Bags) -> Floats:
         """Probabilities of the bags, each by the model of its fold."""
-        return self._joined("predict_proba", np.concatenate(self._folds))
+        return self._joined("predict_proba", np.concatenate(self.folds))
 
     def predict_instance_proba(self, bags: Bags) -> Floats:
         """Probabilities of the instances, each by the model of its bag's fold."""
         starts, sizes = self._bags.offsets[:-1], self._bags.sizes
         return self._joined(
-            "predict_instance_proba", np.concatenate([ragged_ranges(starts[fold], sizes[fold]) for fold in self._folds])
+            "predict_instance_proba", np.concatenate([ragged_ranges(starts[fold], sizes[fold]) for fold in self.folds])
         )
 
     def _joined(self, ask: str, places: Ints) -> Floats:
-        pairs = zip(self._models, self._folds, strict=True)
+        pairs = zip(self.models, self.folds, strict=True)
         found: Floats = np.concatenate([getattr(model, ask)(self._bags[fold]) for model, fold in pairs])
         return found[np.argsort(places)]
 
