@@ -104,10 +104,17 @@ def spoiled(folder, table):
     write(folder / "empty.h5", features=np.zeros((0, 4)))
     write(folder / "nothing.h5", images=np.zeros((2, 4)))
     write(folder / "places.h5", features=np.zeros((2, 4)), coords=np.zeros((3, 2)))
+    write(folder / "lost_place.h5", features=np.zeros((2, 4)), coords=np.array([[0, np.nan], [0, 0]]))
+    with h5py.File(folder / "rotten.h5", "w") as file:
+        file.create_dataset("features", data=np.random.default_rng(0).random((50, 4)), compression="gzip")
+        start = file["features"].id.get_chunk_info(0).byte_offset
+    spoilt = bytearray((folder / "rotten.h5").read_bytes())
+    spoilt[start : start + 40] = bytes(40)
+    (folder / "rotten.h5").write_bytes(spoilt)
     write(folder / "extra.h5", features=np.zeros((2, 4)))
     with h5py.File(folder / "link.h5", "w") as file:
         file["features"] = h5py.ExternalLink("0012.h5", "/features")
-    names = ["torn", "nan", "wide", "empty", "nothing", "places", "link", "lost"]
+    names = ["torn", "nan", "wide", "empty", "nothing", "places", "link", "lost", "lost_place", "rotten"]
     more = pd.DataFrame({"slide_id": names, "patient": "C", "tumour": 1, "site": "N"})
     reasons = {
         "torn.h5": "cannot be read as an h5 file",
@@ -119,6 +126,8 @@ def spoiled(folder, table):
         "link.h5": "is a link",
         "extra.h5": "no row for this file",
         "lost": "there is no such file",
+        "lost_place.h5": "a position is NaN or infinity",
+        "rotten.h5": "cannot be read as an h5 file",
     }
     return pd.concat([table, more], ignore_index=True), reasons
 
@@ -128,7 +137,7 @@ def test_all_files_that_cannot_be_used_are_named_at_once(folder, spoiled):
     with pytest.raises(BagDataError) as caught:
         Bags.from_folder(folder, table, label="tumour")
     message = str(caught.value)
-    assert "9 files or rows of the table cannot be used" in message
+    assert "11 files or rows of the table cannot be used" in message
     told = dict(part.strip().split(" (", 1) for part in message.split("cannot be used: ")[1].split("; '"))
     told = {name.strip("'"): why for name, why in told.items()}
     assert set(told) == set(reasons)
@@ -137,7 +146,7 @@ def test_all_files_that_cannot_be_used_are_named_at_once(folder, spoiled):
 
 def test_skip_bad_leaves_them_out_with_a_warning_that_names_them(folder, spoiled):
     table, reasons = spoiled
-    with pytest.warns(BagDataWarning, match="left out 9") as caught:
+    with pytest.warns(BagDataWarning, match="left out 11") as caught:
         bags, y = Bags.from_folder(folder, table, label="tumour", skip_bad=True)
     assert bags.ids == tuple(NAMES)
     assert y.tolist() == [1, 0, 1, 0]

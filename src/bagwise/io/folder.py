@@ -135,7 +135,7 @@ def _opened(paths: Iterable[Path], skipped: dict[str, str]) -> dict[str, TileFil
         try:
             found[_stem(path)] = open_tiles(path)
         except (BagDataError, OSError) as error:
-            skipped[path.name] = str(error).removeprefix(f"{path}: ").rstrip(".")
+            skipped[path.name] = _without_name(error, path)
     if len({file.unit for file in found.values() if file.unit}) > 1:
         raise BagDataError("some files give positions in pixels and others in micrometres; read them apart.")
     usual = int(pd.Series([file.shape[1] for file in found.values()], dtype=np.int64).mode().max()) if found else 0
@@ -147,8 +147,17 @@ def _fault(file: TileFile, width: int) -> str | None:
     """What is wrong with the numbers of a file, beside files that mostly have this many features."""
     if file.shape[1] != width:
         return f"has {file.shape[1]} features, most files have {width}"
-    row = file.first_bad_row()
-    return None if row is None else f"tile {row} holds NaN or infinity"
+    try:
+        row = file.first_bad_row()
+        if row is not None:
+            return f"tile {row} holds NaN or infinity"
+        return "a position is NaN or infinity" if file.unit and not np.isfinite(file.coords()).all() else None
+    except BagDataError as error:
+        return _without_name(error, file.path)
+
+
+def _without_name(error: Exception, path: Path) -> str:
+    return str(error).removeprefix(f"{path}: ").rstrip(".")
 
 
 def _stem(path: Path) -> str:

@@ -9,6 +9,8 @@ STAMP      ``feats`` or ``patch_embeddings``, (n, d)            ``coords``; the 
 =========  ==================================================  ==================================================
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +46,7 @@ class TileFile:
 
     def read(self, start: int, stop: int) -> Floats:
         """Some rows of the features."""
-        with h5py.File(self.path, "r") as file:
+        with _readable(self.path) as file:
             found = file[self.dataset]
             rows = found[0, start:stop] if self.stacked else found[start:stop]
         kept: Floats = np.asarray(rows, dtype=self.dtype)
@@ -54,7 +56,7 @@ class TileFile:
         """(n, 2) position of every tile, left and top; NaN where the file has none."""
         if not self.unit:
             return np.full((self.shape[0], 2), np.nan)
-        with h5py.File(self.path, "r") as file:
+        with _readable(self.path) as file:
             found = file[COORDS]
             rows = found[0] if found.ndim == 3 else found[()]
         return np.asarray(rows, dtype=np.float64)[:, :2]
@@ -74,9 +76,16 @@ def open_tiles(path: PathLike) -> TileFile:
     where = Path(path)
     if not where.is_file():
         raise FileNotFoundError(f"{path}: there is no such file.")
+    with _readable(where) as file:
+        return _described(where, file)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[Any]:
+    """An open file; whatever is wrong with it is said with its name."""
     try:
-        with h5py.File(where, "r") as file:
-            return _described(where, file)
+        with h5py.File(path, "r") as file:
+            yield file
     except BagDataError:
         raise
     except Exception as error:  # h5py raises OSError, KeyError, RuntimeError and more for damaged files
