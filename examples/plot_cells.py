@@ -55,7 +55,7 @@ def draw(ax, X, values, title, **how):
 def main(output=None):
     X, obs, special = make_donors()
     adata, bags, y = bags_of(X, obs)
-    model = BagGP(n_inducing=60, random_state=0).fit(bags[:24], y[:24])
+    model = BagGP(n_inducing=40, learn_rows=400, random_state=0).fit(bags[:24], y[:24])
     new, told = bags[24:], y[24:]
     right = np.mean(model.predict(new) == told)
     given = model.predict_instance_proba(bags, given=y)[:, 1]

@@ -34,7 +34,7 @@ def look_at_tiles(model, labelled, y, asked, truth, n=12):
     known = np.full(asked.n_instances, np.nan)
     known[chosen.indices] = truth[chosen.indices]
     together = Bags.concat([labelled, asked.with_known(known)])
-    fixed = BagGP(kernel=model.kernel_, learn=False, n_inducing=60, random_state=0)
+    fixed = BagGP(kernel=model.kernel_, learn=False, n_inducing=50, random_state=0)
     return fixed.fit(together, np.concatenate([y, np.full(len(asked), np.nan)])), chosen
 
 
@@ -61,7 +61,7 @@ def main(output=None):
         labelled, y = Bags.from_folder(north, table, label="tumour", **columns)
         asked, hidden = Bags.from_folder(south, f"{south}/slides.csv", label="tumour", **columns)
         truth = truth_of(south, asked)
-    model = BagGP(n_inducing=60, learn_rows=600, random_state=0).fit(labelled, y)
+    model = BagGP(n_inducing=50, learn_rows=400, random_state=0).fit(labelled, y)
     better, chosen = look_at_tiles(model, labelled, y, asked, truth)
     patients, slides = model.predict_proba(asked)[:, 1], model.predict_part_proba(asked)[:, 1]
     print(f"patients of the south with a tumour: P = {patients[hidden == 1].mean():.2f} on average, without one "

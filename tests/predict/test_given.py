@@ -58,7 +58,7 @@ def test_probabilities_given_the_label_are_calibrated():
     mean = torch.tensor(2.0 * rng.normal(size=(R, 1)))
     mean[-1] = -1.5
     belief = GaussianPosterior(mean, 2.0 * torch.eye(R).double()[None], torch.zeros(1, dtype=torch.int64), PROBIT)
-    n_bags = 2500
+    n_bags = 1500
     bags = Bags(rng.normal(size=(8 * n_bags, 2)), np.repeat(np.arange(n_bags), 8))
     phi, kappa = features.transform(bags)
     v = mean[:, 0].numpy() + 0.5 * rng.normal(size=(n_bags, R))

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils import check_random_state
 
 from bagwise._files import PathLike
-from bagwise._validation import check_count
+from bagwise._validation import check_count, check_option
 from bagwise.datasets.dealing import Floats, Ints, Random
 from bagwise.io.tables import write_table
 
@@ -45,9 +45,10 @@ def write_digit_slides(
     -------
     table : slide_id, patient, hospital, tumour (of the patient) and slide_tumour (of the slide)
     """
+    check_option("hospital", hospital, tuple(STAIN))
     there = Path(folder)
     there.mkdir(parents=True, exist_ok=True)
-    random = check_random_state(random_state)
+    random, digits = check_random_state(random_state), load_digits()
     rows = []
     for patient in range(check_count("n_patients", n_patients)):
         sick = patient % 2 == 1
@@ -56,7 +57,7 @@ def write_digit_slides(
         for slide in range(count):
             name = f"{hospital[0].upper()}{patient:02d}-{slide}"
             places, truth = _tissue(grid, sick and bool(hit[slide]), random)
-            _write(there / f"{name}.h5", _stained(truth, target, hospital, random), places, truth)
+            _write(there / f"{name}.h5", _stained(digits, truth, target, hospital, random), places, truth)
             rows.append((name, f"{hospital[0].upper()}{patient:02d}", hospital, int(sick), int(truth.any())))
     table = pd.DataFrame(rows, columns=["slide_id", "patient", "hospital", "tumour", "slide_tumour"])
     write_table(table, there / "slides.csv")
@@ -75,9 +76,8 @@ def _tissue(grid: tuple[int, int], tumour: bool, random: Any) -> tuple[Ints, Int
     return places * TILE, (near & tumour).astype(np.int64)
 
 
-def _stained(truth: Ints, target: int, hospital: str, random: Any) -> Floats:
+def _stained(digits: Any, truth: Ints, target: int, hospital: str, random: Any) -> Floats:
     """A digit for every tile, as the scanner of the hospital shows it."""
-    digits = load_digits()
     own = np.arange(len(digits.target)) % len(STAIN) == list(STAIN).index(hospital)
     pools = [np.flatnonzero(own & (digits.target != target)), np.flatnonzero(own & (digits.target == target))]
     chosen = np.array([random.choice(pools[value]) for value in truth])

@@ -252,7 +252,8 @@ class BagClassifier(BagEstimator):
 
         ``given`` are the labels of these bags, as ``fit`` takes them (NaN where unknown): the answer is then the
         probability given the label of the instance's own bag, taken as true. No instance of a negative bag is
-        positive, and in a positive bag every probability is divided by that of the bag.
+        positive, and in a positive bag every probability is divided by that of the bag. What is known of single
+        instances (``bags.known``) is not looked at.
         """
         checked = self._check_bags(bags)
         if given is None:
