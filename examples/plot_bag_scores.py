@@ -1,6 +1,11 @@
-"""Which of 60 measurements matter, and which shape of a molecule fits: learned from "active" and "inactive" alone.
+"""
+Relevant measurements and the shape that fits
+=============================================
 
-Run: python examples/plot_bag_scores.py [picture.png]
+Which of 60 measurements matter, and which shape of a molecule fits? Both are learned from "active" and "inactive"
+alone.
+
+Run: ``python examples/plot_bag_scores.py [picture.png]``
 """
 
 import sys

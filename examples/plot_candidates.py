@@ -1,6 +1,11 @@
-"""Digits in bags, each known to be about one of two classes: what three ways of settling the candidates make of it.
+"""
+Candidate classes
+=================
 
-Run: python examples/plot_candidates.py [picture.png]
+Each bag of digits comes with two candidate classes; one of them is wrong. Three ways of dealing with the candidates
+are compared.
+
+Run: ``python examples/plot_candidates.py [picture.png]``
 """
 
 import sys

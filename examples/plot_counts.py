@@ -1,6 +1,10 @@
-"""Rough counts: each bag of 12 was graded "0 to 2", "3 to 5" or "6 or more", and nothing else was written down.
+"""
+Rough counts
+============
 
-Run: python examples/plot_counts.py [picture.png]
+Each bag of 12 was graded "0 to 2", "3 to 5" or "6 or more". Nothing else is known.
+
+Run: ``python examples/plot_counts.py [picture.png]``
 """
 
 import sys

@@ -1,9 +1,13 @@
-"""Two features of handwritten digits, learned from a question about bags: is there a nine among you?
+"""
+A small network before the kernel
+=================================
+
+Two features of handwritten digits are learned from bag labels: is there a nine in the bag?
 
 A small network from 64 pixels to 2 features is trained together with the kernel, by the evidence of the bag labels
 alone. Nobody says which images are nines. The plain kernel on all pixels stands beside it.
 
-Run: python examples/plot_deep_features.py [picture.png]
+Run: ``python examples/plot_deep_features.py [picture.png]``
 """
 
 import sys

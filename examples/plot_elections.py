@@ -1,6 +1,10 @@
-"""A generated election: from the results of forty districts to how people of a given age and education vote.
+"""
+An election
+===========
 
-Run: python examples/plot_elections.py [picture.png]
+From the results of forty districts to how people of a given age and education vote. The election is generated.
+
+Run: ``python examples/plot_elections.py [picture.png]``
 """
 
 import sys
@@ -11,9 +15,9 @@ import numpy as np
 
 from bagwise import BagGP, ConvergenceWarning, GroupKernelMachine
 from bagwise.datasets import make_election, vote_chance
-from bagwise.plots import GREY, DecisionMapDisplay, open_frame
+from bagwise.plots import BLUE, GREY, ORANGE, DecisionMapDisplay, open_frame
 
-PURPLE = "#5b3b8c"
+DARK = "#25282d"
 
 
 def learn(bags, shares):
@@ -29,11 +33,11 @@ def learn(bags, shares):
 def draw_districts(ax, bags, shares):
     """Where the districts lie, and how they voted."""
     means = np.add.reduceat(bags.X, bags.offsets[:-1]) / bags.sizes[:, None]
-    dots = ax.scatter(means[:, 0], means[:, 2], c=shares, cmap="Purples", vmin=0, vmax=1, s=70, edgecolors=GREY)
+    dots = ax.scatter(means[:, 0], means[:, 2], c=shares, cmap="Oranges", vmin=0, vmax=1, s=70, edgecolors=GREY)
     ax.set(xlabel="mean age of the district", ylabel="mean years of education")
-    ax.set_title("what is published:\nthe purple share of every district", loc="left", fontsize=10)
+    ax.set_title("what is published:\nthe orange share of every district", loc="left", fontsize=10)
     open_frame(ax, keep=("left", "bottom"))
-    ax.figure.colorbar(dots, ax=ax, label="purple share")
+    ax.figure.colorbar(dots, ax=ax, label="orange share")
 
 
 def draw_truth(ax, display):
@@ -41,7 +45,15 @@ def draw_truth(ax, display):
     age, education = np.meshgrid(display.across, display.up)
     people = np.column_stack([age.ravel(), np.full(age.size, 38.0), education.ravel()])
     truth = vote_chance(people).reshape(age.shape)
-    ax.contour(display.across, display.up, truth, levels=[0.5], colors=[PURPLE], linestyles="dashed", linewidths=1.8)
+    ax.contour(display.across, display.up, truth, levels=[0.5], colors=[DARK], linestyles="dashed", linewidths=1.8)
+
+
+def legend():
+    """What the marks on the maps mean; the shade is the probability of an orange vote."""
+    marks = [
+        plt.Line2D([], [], linestyle="", marker=mark, color=colour) for mark, colour in (("^", ORANGE), ("o", BLUE))
+    ]
+    return marks, ["voted orange", "voted otherwise"]
 
 
 def main(output=None):
@@ -57,6 +69,7 @@ def main(output=None):
         right = np.mean(model.predict_instances(bags) == votes)
         title = f"{type(model).__name__}: {right:.0%} of the votes right\n(dashed: the truth)"
         ax.set_title(title, loc="left", fontsize=10)
+    axes[-1].legend(*legend(), loc="lower right", fontsize=8, framealpha=0.9)
     if output is not None:
         figure.savefig(output, dpi=80)
     return figure

@@ -1,6 +1,10 @@
-"""Two moons in bags of 20: only the fraction of positives in every bag is known, and each point gets its answer.
+"""
+Fractions of positives
+======================
 
-Run: python examples/plot_fractions.py [picture.png]
+Two moons in bags of 20. Only the fraction of positives in every bag is known, and each point gets an answer.
+
+Run: ``python examples/plot_fractions.py [picture.png]``
 """
 
 import sys

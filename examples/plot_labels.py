@@ -1,6 +1,10 @@
-"""Which instances make a bag positive? Learned from the labels of the bags alone.
+"""
+Which instances make a bag positive?
+====================================
 
-Run: python examples/plot_labels.py [picture.png]
+Learned from the labels of the bags alone.
+
+Run: ``python examples/plot_labels.py [picture.png]``
 """
 
 import sys

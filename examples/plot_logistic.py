@@ -1,6 +1,10 @@
-"""What H, V and C do in VGPMIL and LMVGPMIL: one feature, bags of four, and five labels that are wrong.
+"""
+What H, V and C do in VGPMIL and LMVGPMIL
+=========================================
 
-Run: python examples/plot_logistic.py [picture.png]
+One feature, bags of four, and five labels that are wrong.
+
+Run: ``python examples/plot_logistic.py [picture.png]``
 """
 
 import math

@@ -1,6 +1,11 @@
-"""Slides where tumour cells always bring companion cells: labels alone cannot tell the two apart, other evidence can.
+"""
+Several kinds of evidence together
+==================================
 
-Run: python examples/plot_mixtures.py [picture.png]
+On these slides tumour cells always come with companion cells. Labels alone cannot tell the two apart; other evidence
+can.
+
+Run: ``python examples/plot_mixtures.py [picture.png]``
 """
 
 import sys

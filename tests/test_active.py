@@ -166,7 +166,7 @@ def test_order_and_company_change_no_utility(fitted, monkeypatch):
     np.testing.assert_allclose(suggest(model, bags[order]).utilities, utilities[order], atol=1e-10)
     assert suggest(model, bags[5]).utilities[0] == pytest.approx(utilities[5], abs=1e-10)
     monkeypatch.setattr("bagwise.numerics.blocks.BLOCK", 50)
-    monkeypatch.setattr("bagwise.gp.features._CHUNK_ROWS", {"cpu": 7})
+    monkeypatch.setattr("bagwise.gp.features.CHUNK_ROWS", 7)
     np.testing.assert_allclose(suggest(model, bags).utilities, utilities, atol=1e-10)
 
 

@@ -472,3 +472,15 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, bags, monk
         bags[0].save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_notebook_shows_the_first_bags_and_escapes_their_names():
+    names = ["<script>alert(1)</script>", *map(str, range(11))]
+    bags = Bags(np.zeros((12, 1)), names, feature_names=["<b>"], known=[1.0, *[np.nan] * 11])
+    shown = bags._repr_html_()
+    assert "&lt;script&gt;" in shown
+    assert "<script>" not in shown
+    assert "<b>&lt;" not in shown
+    assert "4 more bags" in shown
+    assert "1 known instances" not in shown
+    assert "1 known instance" in shown

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -48,14 +48,18 @@ def test_every_guide_has_code_and_is_run():
     assert {name_of(page) for page in GUIDES} == {
         "README.md",
         "docs/guide/bag_scores.md",
+        "docs/guide/baselines.md",
         "docs/guide/candidates.md",
+        "docs/guide/compare.md",
         "docs/guide/counts.md",
         "docs/guide/elections.md",
         "docs/guide/fractions.md",
+        "docs/guide/labelling.md",
         "docs/guide/labels.md",
         "docs/guide/large_bags.md",
         "docs/guide/logistic.md",
         "docs/guide/mixtures.md",
+        "docs/guide/pipelines.md",
         "docs/guide/slides.md",
     }
     assert all(BLOCK.search(page.read_text(encoding="utf-8")) for page in GUIDES)
@@ -79,6 +83,22 @@ def test_labels_page_does_what_it_says(ran):
     assert ran["model"].inference_ == "ep"
     assert ran["two"].predict_proba(new).shape == (100, 2)
     assert Path("report.html").is_file()
+
+
+@guide("docs/guide/labelling.md")
+def test_labelling_page_does_what_it_says(ran):
+    assert [line["kind"] for line in ran["lines"]] == ["begin", *["answer"] * 4, "undo"]
+    assert ran["progress"].answers == 3
+    assert ran["progress"].fitted_to == 15
+    assert ran["progress"].message is None
+    assert ran["undone"] == ran["number"]
+
+
+@guide("docs/guide/baselines.md")
+def test_baselines_page_does_what_it_says(ran):
+    p = ran["model"].predict_proba(ran["bags"])[:, 1]
+    assert roc_auc_score(ran["y"], p) > 0.8
+    assert roc_auc_score(ran["instance_y"], ran["model"].predict_instance_proba(ran["bags"])[:, 1]) > 0.7
 
 
 @guide("docs/guide/large_bags.md")
@@ -142,6 +162,16 @@ def test_candidates_page_does_what_it_says(ran):
     assert (ran["made"].candidates.sum(axis=1) == 1).all()
 
 
+@guide("docs/guide/compare.md")
+def test_compare_page_does_what_it_says(ran):
+    result = ran["result"]
+    assert result.is_complete
+    assert result.metric == "bag auc"
+    assert {found.other for found in result.differences()} == {"bag-gp", "no learning"} - {result.best}
+    assert result.mean(result.best).mean > 0.8
+    assert ran["model"].score(ran["bags"], ran["y"]) > 0.8
+
+
 @guide("docs/guide/elections.md")
 def test_elections_page_does_what_it_says(ran):
     truth, votes = ran["vote_chance"](ran["bags"].X), ran["votes"]
@@ -192,6 +222,44 @@ def test_mixtures_page_does_what_it_says(ran):
         assert companions < 0.2
     assert ran["from_labels"].inference_ == "ep"
     assert ran["from_mixture"].inference_ == "vi"
+
+
+@pytest.mark.statistical
+@guide("docs/guide/pipelines.md")
+def test_pipelines_page_does_what_it_says(ran):
+    assert ran["accuracy"] > 0.8
+    assert (ran["again"].predict(ran["bags"]) == ran["model"].predict(ran["bags"])).all()
+    assert ran["found"].to_frame()["feature"][0] == "pixel_3_4"
+
+
+@pytest.mark.statistical
+@guide("docs/index.md")
+def test_landing_page_does_what_it_says(ran):
+    assert ran["model"].score(ran["bags"][100:], ran["y"][100:]) > 0.8
+
+
+@pytest.mark.statistical
+@guide("docs/which_model.md")
+def test_page_on_models_runs(ran):
+    assert ran["y"].mean() == 0.5
+
+
+@pytest.mark.statistical
+@guide("docs/tutorials/from_table_to_decision.md")
+def test_first_tutorial_does_what_it_says(ran):
+    assert ran["report"]["auc"] > 0.9
+    assert ran["missed"] <= 5
+    assert ran["decisions"]["look"].sum() < 40
+    assert Path("report.html").is_file()
+
+
+@pytest.mark.statistical
+@guide("docs/tutorials/what_to_label_next.md")
+def test_second_tutorial_does_what_it_says(ran):
+    (_, first), *_, (number, last) = ran["history"]
+    assert number == 35
+    assert last > first
+    assert len(ran["cells"].indices) == 3
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -162,6 +162,23 @@ def part_keys(part: Any, codes: Ints, ids: Sequence[str]) -> tuple[NDArray[Any],
     return names[numbers], numbers
 
 
+def parts_in_order(part: Any, offsets: Ints, ids: Sequence[str]) -> NDArray[Any] | None:
+    """The key of every instance's part, where rows cannot be moved: those of a part must stand together."""
+    found = part_keys(part, np.repeat(np.arange(len(ids)), np.diff(offsets)), ids)
+    if found is None:
+        return None
+    keys, numbers = found
+    starts = starts_of_parts(keys, offsets)[:-1]
+    again = np.flatnonzero(pd.Series(numbers[starts]).duplicated())
+    if len(again):
+        row = int(starts[again[0]])
+        raise BagDataError(
+            f"the rows of part {keys[row]!r} do not stand together: it goes on in row {row}, after another part. Bags "
+            "that stay in their files need the rows of a part one after the other; sort them once."
+        )
+    return keys
+
+
 def starts_of_parts(part: NDArray[Any], offsets: Ints) -> Ints:
     """Where each part begins, and the number of rows at the end; the rows of a part stand together."""
     begins = np.zeros(len(part) + 1, dtype=bool)

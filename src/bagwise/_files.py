@@ -1,13 +1,10 @@
 """Files appear whole or not at all, only ordinary files are ever replaced, and locks end with their process."""
 
 import errno
-import hashlib
 import io
 import os
-import secrets
 import stat
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -56,6 +53,8 @@ def write_whole(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
 
 def check_writable(path: PathLike) -> None:
     """Find out before the work, not after it, that its result cannot be written."""
+    import tempfile  # here and below: imports that would slow down commands that write nothing
+
     _check_place(path)
     if is_stream(path):
         return
@@ -138,7 +137,7 @@ def _temporary(target: Path, mode: int) -> Iterator[IO[bytes]]:
 
 def _locked_beside(target: Path, mode: int) -> IO[bytes]:
     while True:
-        path = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.part"
+        path = target.parent / f"{_prefix(target)}{os.urandom(8).hex()}.part"
         stream = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
         with suppress(OSError):  # without locks nobody removes what is left over
             _lock(stream.fileno(), wait=True)
@@ -148,6 +147,8 @@ def _locked_beside(target: Path, mode: int) -> IO[bytes]:
 
 
 def _prefix(target: Path) -> str:
+    import hashlib
+
     digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]
     return f".{target.name[:_NAME_KEPT]}.{digest}."
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bagwise._frames import PANDAS
 from bagwise._validation import check_named_columns, label_of_bags
@@ -46,4 +47,9 @@ def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Any, *, single: bo
     if not labels:
         return None
     columns = [label_of_bags(frame[name].iloc[bags.rows], bags.index, bags.ids) for name in labels]
+    return side_by_side(columns, single=single)
+
+
+def side_by_side(columns: Sequence[NDArray[Any]], *, single: bool) -> NDArray[Any]:
+    """One array per label as columns of one, or the only one as it is."""
     return columns[0] if single else np.stack(columns, axis=1)

@@ -12,24 +12,16 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from bagwise._text import shorten as shorten
+from bagwise._text import visible as visible
 from bagwise.exceptions import BagDataError
+from bagwise.sources.rows import StoredRows
 
 MOST_COLUMNS = 2**24  # of a sparse matrix: 128 MB for one number each
+_BYTES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 Matrix = Any  # a 2-D float array or a scipy.sparse CSR matrix
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
-
-
-def shorten(names: Iterable[object], limit: int = 5) -> str:
-    """The first few names, quoted, for an error message."""
-    listed = list(names)
-    text = ", ".join(repr(str(name)) for name in listed[:limit])
-    return f"{text}, … ({len(listed)} in all)" if len(listed) > limit else text
-
-
-def visible(text: object) -> str:
-    """Text that is safe to print: a character that steers a terminal, or that cannot be seen, as its escape."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text))
 
 
 # ---------------------------------------------------------------- feature matrices
@@ -38,6 +30,8 @@ def visible(text: object) -> str:
 def feature_matrix(X: Any, feature_names: Sequence[str] | None = None) -> tuple[Matrix, tuple[str, ...] | None]:
     """Any two-dimensional table of numbers as a float array (or CSR matrix), with its column names if it has any."""
     names = None if feature_names is None else tuple(feature_names)
+    if isinstance(X, StoredRows):
+        return X, names
     if hasattr(X, "detach"):  # a torch tensor
         X = X.detach().cpu().numpy()
     if not isinstance(X, pd.DataFrame) and hasattr(X, "to_pandas"):  # Arrow, polars
@@ -391,6 +385,21 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise BagDataError(f"{name}={value!r}: expected a whole number of at least {least}.")
     return int(value)
+
+
+def check_bytes(name: str, value: Any) -> int | None:
+    """A number of bytes, or text such as "4GB"; None as it is."""
+    if value is None:
+        return None
+    text = str(value).strip().upper().removesuffix("B").removesuffix("I")
+    unit = _BYTES.get(text[-1:], 1)
+    try:
+        number = unit * float(text[:-1] if text[-1:] in _BYTES else text)
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not (math.isfinite(number) and number >= 0):
+        raise BagDataError(f"{name}={value!r}: expected a number of bytes, or text such as '500MB' or '4GB'.")
+    return int(number)
 
 
 def random_stream(random_state: Any) -> np.random.RandomState:

@@ -17,6 +17,7 @@ from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.posterior import Posterior
 from bagwise.metrics import positive_proba
+from bagwise.pipeline import without_steps
 from bagwise.predict.points import Fitted
 
 QUERIES = ("bags", "instances")
@@ -77,7 +78,7 @@ def suggest(
 
     Parameters
     ----------
-    model : any fitted model of this library with a Gaussian or sampled posterior
+    model : any fitted model of this library with a Gaussian or sampled posterior, or a ``BagPipeline`` with one
     bags : the unlabelled bags to choose from
     what : "bags", or "instances" for the label of a single row; rows with a known label (``bags.known``) are left out
     n : how many
@@ -97,6 +98,7 @@ def suggest(
     check.check_option("what", what, QUERIES)
     check.check_option("strategy", strategy, STRATEGIES)
     wanted = check.check_count("n", n)
+    model, bags = without_steps(model, bags)
     given = _checked_bags(model, bags)
     queries = _queries(given, what, wanted)
     pool = _Pool(model, given, what)
@@ -111,7 +113,12 @@ def suggest(
 
 
 def _checked_bags(model: Any, bags: Any) -> Bags:
-    check_is_fitted(model, "posterior_")
+    check_is_fitted(model)
+    if not hasattr(model, "posterior_"):
+        raise BagDataError(
+            f"suggest asks how sure a model is of itself; {type(model).__name__} is a baseline without a posterior. "
+            "Use a model such as BagGP."
+        )
     if model.rule_.of_classes:
         raise BagDataError(
             f"suggest asks for labels of two classes; {type(model).__name__} chooses one class out of many. Take the "

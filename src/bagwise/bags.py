@@ -1,5 +1,6 @@
 """Bags of instances: flat rows, offsets, string ids."""
 
+import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -15,14 +16,18 @@ from bagwise._bag_arrays import bag_parts, is_stored, plain_arrays
 from bagwise._files import PathLike, write_whole
 from bagwise._frames import PANDAS, as_pandas
 from bagwise._indexing import chosen_bags, leading_key
-from bagwise._long_tables import labelled_bags, listed_names
+from bagwise._long_tables import labelled_bags, listed_names, side_by_side
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
+from bagwise.sources.opening import Wanted, open_bags, stored
+from bagwise.sources.rows import RowSource, StoredRows
+from bagwise.sources.rows import ragged_ranges as ragged_ranges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
+_SHOWN = 8  # bags in a notebook
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
 
 
@@ -34,7 +39,7 @@ class Bags:
 
     Parameters
     ----------
-    X : (N, D) array, torch tensor, scipy.sparse matrix or frame of numbers
+    X : (N, D) array, torch tensor, scipy.sparse matrix or frame of numbers (for rows that stay in a file see ``open``)
     groups : N group keys, in any order; they become the bags' string ids, by first appearance
     feature_names : D names, taken from a frame's columns if not given
     known : N individually known instance labels used as evidence (0, 1 or NaN for unknown)
@@ -64,21 +69,22 @@ class Bags:
             matrix,
             offsets,
             ids,
-            np.arange(matrix.shape[0]),
+            None if isinstance(matrix, StoredRows) else np.arange(matrix.shape[0]),
             names,
             check.known_labels(known, matrix.shape[0]),
             None if parts is None else parts[0],
             columns.Meta.read(meta, matrix.shape[0]),
         )
         if (np.diff(order) < 0).any():
-            self._set(**(self._fields() | self._of_rows(np.argsort(order, kind="stable"))))
+            rows = np.argsort(order, kind="stable")
+            self._set(**(self._fields() | self._beside(rows) | {"X": matrix[rows], "rows": rows}))
 
     def _set(
         self,
         X: Any,
         offsets: Ints,
         ids: tuple[str, ...],
-        rows: Ints,
+        rows: Ints | None,
         feature_names: tuple[str, ...] | None,
         known: Floats | None,
         part: NDArray[Any] | None = None,
@@ -89,7 +95,7 @@ class Bags:
         self._X = _frozen(X)
         self._offsets = _frozen(offsets.astype(np.int64))
         self._ids = ids
-        self._rows = _frozen(rows)
+        self._rows = None if rows is None else _frozen(rows)  # None: the rows of a file themselves know where they are
         self._feature_names = feature_names
         self._known = None if known is None else _frozen(known)
         self._part = None if part is None else _frozen(part)
@@ -117,9 +123,9 @@ class Bags:
         new._set(**(self._fields() | changes))
         return new
 
-    def _of_rows(self, rows: Any) -> dict[str, Any]:
-        """Everything that has one entry per instance, of some rows."""
-        each = {"X": self._X, "rows": self._rows, "known": self._known, "part": self._part}
+    def _beside(self, rows: Any) -> dict[str, Any]:
+        """Everything beside the features that has one entry per instance, of some rows."""
+        each = {"rows": self._rows, "known": self._known, "part": self._part}
         chosen = {name: None if values is None else values[rows] for name, values in each.items()}
         return chosen | {"meta": None if self._meta is None else self._meta.take(rows)}
 
@@ -196,7 +202,8 @@ class Bags:
         """Bags from a folder with one h5 file of tile features per slide, as TRIDENT, CLAM and STAMP write them.
 
         Returns the bags, or ``(bags, y)`` when ``label`` is named. Positions of tiles (``coords``) go into
-        ``bags.meta``. Features are kept in single precision.
+        ``bags.meta``. Features are kept in single precision. Where all of them together need more memory than
+        ``bagwise.scale.within`` allows for rows, they stay in their files and are read when they are needed.
 
         Parameters
         ----------
@@ -271,12 +278,108 @@ class Bags:
             return joined
         return joined.with_group(key for bags in listed for key in bags.group or bags.ids)
 
+    @classmethod
+    def open(
+        cls,
+        path: Any,
+        bag: Any,
+        *,
+        features: str | Sequence[str] | None = None,
+        label: Any = None,
+        instance_label: Any = None,
+        known: Any = None,
+        part: Any = None,
+        group: Any = None,
+        meta: str | Sequence[str] = (),
+        ignore: str | Sequence[str] = (),
+    ) -> Any:
+        """Bags whose rows stay in their file and are read when they are needed, a bounded number at a time.
+
+        Parameters
+        ----------
+        path : a Parquet file, several of them, or a folder of them; a ``.npy`` or a ``.safetensors`` file
+        bag : column with the key of the bag. The rows of a bag must stand together; ``bagwise sort`` sorts a table.
+            For ``.npy`` an array with one key per row, or the name of a ``.npy`` file with it; for safetensors the
+            name of a tensor, or an array.
+        features : feature columns; None takes every column that is not named otherwise. For safetensors the name of
+            the tensor with the rows ("X" if not given).
+        label, instance_label, ignore : as in ``from_frame``
+        known : column, or array, of instances known one by one
+        part, group, meta : as in ``from_frame``; the rows of a part must stand together too. Columns of ``meta`` are
+            columns of a table, or tensors of a safetensors file.
+
+        Returns the bags alone, ``(bags, y)`` or ``(bags, y, instance_y)``, as ``from_frame`` does. A file that changes
+        while it is in use is an error.
+        """
+        chosen = None if features is None else listed_names(features)
+        labels, instances, described = _several(label), _several(instance_label), listed_names(meta)
+        groups, parts = _several(group), _several(part)
+        wanted = Wanted(bag, chosen, [*labels, *groups], [*instances, *parts, *described], known, listed_names(ignore))
+        found = open_bags(path, wanted)
+        of_bags, of_rows = iter(found.labels), iter(found.instance_labels)
+        y, instance_y = [next(of_bags) for _ in labels], [next(of_rows) for _ in instances]
+        bags = cls._opened(
+            found.X,
+            found.offsets,
+            found.ids,
+            found.feature_names,
+            known=found.known,
+            part=next(of_rows) if parts else None,
+            meta=dict(zip(described, of_rows, strict=True)),
+        )
+        bags = bags.with_group(next(of_bags)) if groups else bags
+        if not labels and not instances:
+            return bags
+        told = side_by_side(y, single=not isinstance(label, list | tuple)) if labels else None
+        if not instances:
+            return bags, told
+        return bags, told, side_by_side(instance_y, single=not isinstance(instance_label, list | tuple))
+
+    @classmethod
+    def from_source(
+        cls,
+        source: RowSource,
+        sizes: Any,
+        ids: Iterable[Any] | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        known: Any = None,
+        part: Any = None,
+        meta: Any = None,
+    ) -> Self:
+        """Bags whose rows come from an object with ``shape``, ``dtype`` and ``read(start, stop)``, bag after bag.
+
+        ``known``, ``part`` and ``meta`` are those of ``Bags``; the rows of a part must stand together.
+        """
+        counts = np.asarray(sizes, dtype=np.int64)
+        if counts.ndim != 1 or len(counts) == 0 or (counts < 1).any():
+            raise BagDataError("sizes: expected the number of instances of every bag, at least 1 each.")
+        bag_ids = tuple(map(str, range(len(counts)))) if ids is None else check.unique_ids(ids)
+        if len(bag_ids) != len(counts):
+            raise BagDataError(f"ids: expected one id per bag ({len(counts)}), got {len(bag_ids)}.")
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        names = None if feature_names is None else check.texts(feature_names, "the name of a feature")
+        X = stored(source, bag_ids, offsets, names)
+        return cls._opened(X, offsets, bag_ids, names, known=known, part=part, meta=meta)
+
+    @classmethod
+    def _opened(
+        cls, X: StoredRows, offsets: Ints, ids: tuple[str, ...], names: Any, *, known: Any, part: Any, meta: Any
+    ) -> Self:
+        """Bags of rows that stay where they are, so everything beside them has to be in their order."""
+        bags = object.__new__(cls)
+        parts = columns.parts_in_order(part, offsets, ids)
+        n_rows = int(offsets[-1])
+        described = columns.Meta.read(meta, n_rows)
+        bags._set(X, offsets, ids, None, names, check.known_labels(known, n_rows), parts, described)
+        return bags
+
     # ------------------------------------------------------------ what there is
 
     X = property(lambda self: self._X, doc="(N, D) features, the instances of a bag together.")
     offsets = property(lambda self: self._offsets, doc="(B + 1,) where each bag begins; the last entry is N.")
     ids = property(lambda self: self._ids, doc="The bags' ids as strings, in order of first appearance.")
-    rows = property(lambda self: self._rows, doc="(N,) position of each row of X in the original table.")
+    stays_in_file = property(lambda self: isinstance(self._X, StoredRows), doc="Whether the rows are read on demand.")
     feature_names = property(lambda self: self._feature_names, doc="Column names, or None.")
     known = property(lambda self: self._known, doc="(N,) known instance labels (evidence), NaN unknown; or None.")
     part = property(lambda self: self._part, doc="(N,) key of the part that each instance belongs to; or None.")
@@ -292,7 +395,16 @@ class Bags:
         """One instance for reading: its part and its metadata, or its row in the table where there is neither."""
         part = [] if self._part is None else [str(self._part[instance])]
         told = part + ([] if self._meta is None else [self._meta.describe(instance)])
-        return ", ".join(told) or f"row {self._rows[instance]}"
+        return ", ".join(told) or f"row {self._row(instance)}"
+
+    def _row(self, instance: int) -> int:
+        return int(self._X.positions(instance) if self._rows is None else self._rows[instance])
+
+    @property
+    def rows(self) -> Ints:
+        """(N,) position of each row of ``X`` in the original table."""
+        found: Ints = self._X.positions() if self._rows is None else self._rows
+        return found
 
     @property
     def sizes(self) -> Ints:
@@ -330,9 +442,26 @@ class Bags:
             f"{self.n_features} features)"
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how much there is, and the first bags."""
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{size}</td></tr>"
+            for name, size in zip(self._ids[:_SHOWN], self.sizes[:_SHOWN].tolist(), strict=True)
+        )
+        more = f"<tr><td>…</td><td>{len(self) - _SHOWN} more bags</td></tr>" if len(self) > _SHOWN else ""
+        known = 0 if self._known is None else int((~np.isnan(self._known)).sum())
+        also = f", {known} known instance{'s' * (known > 1)}" if known else ""
+        names = (
+            "" if self._feature_names is None else f"<p>features: {html.escape(check.shorten(self._feature_names))}</p>"
+        )
+        head = "<thead><tr><th>bag</th><th>instances</th></tr></thead>"
+        summary = f"<p><b>{html.escape(repr(self))}</b>{also}</p>"
+        return f"<div>{summary}{names}<table>{head}<tbody>{rows}{more}</tbody></table></div>"
+
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         for number, name in enumerate(self._ids):
-            yield name, self._X[self._offsets[number] : self._offsets[number + 1]]
+            rows = self._X[self._offsets[number] : self._offsets[number + 1]]
+            yield name, np.asarray(rows) if isinstance(rows, StoredRows) else rows
 
     def __getitem__(self, key: Any) -> Self:
         key = leading_key(key)
@@ -344,10 +473,11 @@ class Bags:
         sizes = self.sizes[numbers]
         rows = ragged_ranges(self._offsets[numbers], sizes)
         return self._with(
+            X=self._X.of_bags(self._offsets, numbers) if self.stays_in_file else self._X[rows],
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             ids=tuple(self._ids[number] for number in numbers),
             group=None if self._group is None else tuple(self._group[number] for number in numbers),
-            **self._of_rows(rows),
+            **self._beside(rows),
         )
 
     def _stretch(self, start: int, stop: int) -> Self:
@@ -358,8 +488,9 @@ class Bags:
         return self._with(
             offsets=self._offsets[start : stop + 1] - self._offsets[start],
             ids=self._ids[start:stop],
+            X=self._X[rows],
             group=None if self._group is None else self._group[start:stop],
-            **self._of_rows(rows),
+            **self._beside(rows),
         )
 
     # ------------------------------------------------------------ parts
@@ -372,6 +503,12 @@ class Bags:
         ids, owners = self._part[starts[:-1]], self.index[starts[:-1]]
         group = tuple(self._ids[owner] for owner in owners)
         return self._with(offsets=starts, ids=tuple(ids), part=None, group=group)
+
+    def merged(self, numbers: Ints, ids: Iterable[Any]) -> Self:
+        """Neighbouring bags as parts of larger ones; ``numbers``, which never fall, say which of ``ids`` each is in."""
+        starts = np.searchsorted(numbers, np.arange(int(numbers[-1]) + 2))
+        keys = np.repeat(np.array(self._ids, dtype=object), self.sizes)
+        return self._with(offsets=self._offsets[starts], ids=check.unique_ids(ids), part=keys, group=None)
 
     # ------------------------------------------------------------ labels
 
@@ -406,6 +543,10 @@ class Bags:
             raise BagDataError(f"expected one row per instance ({self.n_instances}), got {matrix.shape[0]}.")
         return self._with(X=matrix, feature_names=names)
 
+    def in_memory(self) -> Self:
+        """The same bags with their rows in memory: read now if they are in a file."""
+        return self._with(X=np.asarray(self._X), rows=self.rows) if self.stays_in_file else self
+
     # ------------------------------------------------------------ files
 
     def save(self, path: PathLike) -> None:
@@ -430,12 +571,6 @@ class Bags:
         return bags
 
 
-def ragged_ranges(starts: Ints, sizes: Ints) -> Ints:
-    """``concatenate([arange(a, a + n) for a, n in zip(starts, sizes)])`` without the loop."""
-    before = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
-
-
 def as_bags(X: Any) -> Bags:
     """Bags as they are, a list of 2-D arrays as bags, a plain 2-D array as bags of one."""
     if isinstance(X, Bags):
@@ -455,8 +590,8 @@ def _is_table(item: Any) -> bool:
 
 
 def _frozen(array: Any) -> Any:
-    """A view that cannot be written through (sparse matrices are left as they are)."""
-    if scipy.sparse.issparse(array):
+    """A view that cannot be written through (sparse matrices and rows in files are left as they are)."""
+    if scipy.sparse.issparse(array) or isinstance(array, StoredRows):
         return array
     view = array.view()
     view.flags.writeable = False
@@ -471,3 +606,8 @@ def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
     if matrix.shape[0] == 0:
         raise BagDataError(f"bag {bag!r} is empty; every bag needs at least one instance.")
     return matrix, names
+
+
+def _several(given: Any) -> list[Any]:
+    """Names or arrays, one of them or a list."""
+    return [] if given is None else list(given) if isinstance(given, list | tuple) else [given]

@@ -2,8 +2,12 @@
 
 import inspect
 import warnings
+from typing import TYPE_CHECKING
 
-from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
+from bagwise._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from bagwise._convergence import ConvergenceWarning as ConvergenceWarning
 
 
 class BagwiseError(Exception):
@@ -26,10 +30,6 @@ class BagDataWarning(UserWarning):
     """The input can be used, but probably does not say what was intended."""
 
 
-class ConvergenceWarning(_SklearnConvergenceWarning):
-    """An iteration stopped before it settled."""
-
-
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn where the user called: at the first line up the stack that is not the library's own."""
     frame, level = inspect.currentframe(), 1
@@ -40,3 +40,6 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 def _is_ours(module: str) -> bool:
     return module == "bagwise" or module.startswith("bagwise.")
+
+
+__getattr__, __dir__ = lazy_names(__name__, {"ConvergenceWarning": "bagwise._convergence"})

@@ -33,6 +33,21 @@ def brier(y: Any, p: Any) -> float:
     return _mean((proba - truth) ** 2)
 
 
+def expected_auc(p: Any) -> float:
+    """The AUC to expect where nothing is labelled yet, if the probabilities p are right and labels independent.
+
+    Of a pair (i, j) the first is positive and the second negative with probability p_i (1 - p_j); it is ranked rightly
+    if p_i > p_j (half where they are equal). NaN for fewer than two entries, or where one class is certain.
+    """
+    proba = np.sort(_numbers(p, "p"))
+    below = np.concatenate([[0.0], np.cumsum(1.0 - proba)])  # expected number of negatives below every place
+    left, right = (np.searchsorted(proba, proba, side=side) for side in ("left", "right"))
+    ranked = proba * 0.5 * (below[left] + below[right])
+    itself = proba * (1.0 - proba)
+    pairs = proba.sum() * (1.0 - proba).sum() - itself.sum()
+    return float((ranked - 0.5 * itself).sum() / pairs) if pairs > 0 else float("nan")
+
+
 @dataclass(frozen=True)
 class ReliabilityCurve:
     """Per bin that holds anything: mean predicted probability, observed share of positives, number of entries."""

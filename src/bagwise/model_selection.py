@@ -61,7 +61,8 @@ class HeldOut:
     """
 
     def __init__(self, models: list[Any], folds: list[Ints], bags: Bags) -> None:
-        self.rule_, self.classes_, self.label_names_ = models[0].rule_, models[0].classes_, models[0].label_names_
+        self.rule_ = getattr(models[0], "rule_", models[0])  # baselines have none and say ``of_classes`` themselves
+        self.classes_, self.label_names_ = models[0].classes_, models[0].label_names_
         self.evidence = getattr(models[0], "evidence", "label")
         self.instance_classes_ = getattr(models[0], "instance_classes_", None)
         self.models, self.folds, self._bags = models, folds, bags

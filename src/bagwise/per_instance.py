@@ -57,9 +57,10 @@ def _table(bags: Bags) -> Any:
 
     A frame is a copy, for scikit-learn may write into a frame where it would not write into a read-only array.
     """
-    if bags.feature_names is None or scipy.sparse.issparse(bags.X):
-        return bags.X
-    return pd.DataFrame(bags.X, columns=list(bags.feature_names), copy=True)
+    rows = bags.in_memory().X
+    if bags.feature_names is None or scipy.sparse.issparse(rows):
+        return rows
+    return pd.DataFrame(rows, columns=list(bags.feature_names), copy=True)
 
 
 def _values(rows: Any) -> Any:

@@ -69,16 +69,23 @@ def check_answers(estimator: Any) -> None:
     assert (model.predict(bags) == classes[best]).all(), "predict and predict_proba disagree"
     decided = of_instances[instance.argmax(axis=1)]
     assert (model.predict_instances(bags) == decided).all(), "predict_instances and predict_instance_proba disagree"
-    mean, variance = model.predict_latent(bags)
-    functions = instance.shape if _takes_candidates(estimator) else (bags.n_instances,)
-    assert mean.shape == variance.shape == functions, "predict_latent has the wrong shape"
-    assert (variance > 0).all(), "a latent variance is not positive"
-    right = y[np.arange(len(bags)), best] == 1 if y.ndim == 2 else classes[best] == y
+    if _has_latent(estimator):
+        mean, variance = model.predict_latent(bags)
+        functions = instance.shape if _takes_candidates(estimator) else (bags.n_instances,)
+        assert mean.shape == variance.shape == functions, "predict_latent has the wrong shape"
+        assert (variance > 0).all(), "a latent variance is not positive"
+    holds = (y > 0).astype(int) if _takes_only_fractions(estimator) else y
+    right = y[np.arange(len(bags)), best] == 1 if y.ndim == 2 else classes[best] == holds
     assert model.score(bags, y) == np.mean(right), "score is not the accuracy over bags"
 
 
 def check_class_values(estimator: Any) -> None:
-    """Any two class values will do, and the second in sorted order is positive; candidates may have any names."""
+    """Any two class values will do, and the second in sorted order is positive; candidates may have any names.
+
+    (Fractions have no classes but "it holds none" and "it holds some".)
+    """
+    if _takes_only_fractions(estimator):
+        return
     bags, y = _problem(estimator)
     plain = _fit(estimator, bags, y).predict_proba(bags)
     if _takes_candidates(estimator):
@@ -183,12 +190,15 @@ def check_missing_labels(estimator: Any) -> None:
         warnings.simplefilter("always")
         model = _seeded(estimator).fit(bags, np.full(len(bags), np.nan))
     assert any(issubclass(w.category, BagDataWarning) for w in caught), "no warning when every label is missing"
-    assert np.allclose(model.predict_latent(bags)[0], 0.0), "without labels the latent mean is not the prior's"
+    if _has_latent(estimator):
+        assert np.allclose(model.predict_latent(bags)[0], 0.0), "without labels the latent mean is not the prior's"
+    else:
+        assert np.ptp(model.predict_instance_proba(bags), axis=0).max() == 0.0, "without labels instances differ"
 
 
 def check_columns(estimator: Any) -> None:
-    """Several labels at once answer with one column each (not where the columns of y are candidates)."""
-    if _takes_candidates(estimator):
+    """Several labels at once answer with one column each (not where y holds candidates or nothing but fractions)."""
+    if _takes_candidates(estimator) or _takes_only_fractions(estimator):
         return
     bags, y = _problem(estimator)
     both = np.column_stack([y, 1 - y])
@@ -201,8 +211,11 @@ def check_columns(estimator: Any) -> None:
 def check_kernel_variance(estimator: Any) -> None:
     """k(x, x) comes from the kernel: with variance 4 and no bias, far from all data the latent variance is 4.
 
-    (A kernel machine has no variance of its own: its function is a sum over centres, and far from all of them it is 0.)
+    (A kernel machine has no variance of its own: its function is a sum over centres, and far from all of them it is 0.
+    An estimator without a latent function has none to look at.)
     """
+    if not _has_latent(estimator):
+        return
     bags, y = _problem(estimator)
     kernel = trainable_kernel("rbf", bags.n_features, lengthscale=1.0, variance=4.0, ard=False)
     fixed = {"kernel": kernel, "bias": 0.0, "learn": False}
@@ -223,6 +236,8 @@ def check_learns(estimator: Any) -> None:
     accuracy = model.score(new, new_y)
     assert accuracy >= LEARNED, f"only {accuracy:.2f} of the bags of an easy problem are told apart"
     positive = 1.0 - model.predict_instance_proba(new)[:, -1 if _takes_candidates(estimator) else 0]
+    if _takes_candidates(estimator) and not _has_latent(estimator) and np.ptp(positive) == 0.0:
+        return  # a baseline that knows no "none of them"
     auc = roc_auc_score(new_truth, positive)
     assert auc >= LEARNED, f"the positive instances of an easy problem are ranked with an AUC of {auc:.2f} only"
 
@@ -231,7 +246,9 @@ def check_rule(estimator: Any) -> None:
     """Fit and prediction agree on what a bag is, and no answer depends on a constructor argument after the fit."""
     bags, y, _ = _easy_problem(estimator, sizes=(12, 20))
     model = _fit(estimator, bags, y)
-    assert isinstance(model.rule_, Rule), "a fitted model must say what a bag is: rule_"
+    y = (y > 0).astype(int) if _takes_only_fractions(estimator) else y
+    if _has_latent(estimator):
+        assert isinstance(model.rule_, Rule), "a fitted model must say what a bag is: rule_"
     classes = model.predict_proba(bags)
     wanted = (y / y.sum(axis=1, keepdims=True) if y.ndim == 2 else np.column_stack([1 - y, y])).mean(axis=0)
     off = np.abs(classes.mean(axis=0) - wanted).max()
@@ -335,12 +352,25 @@ def _takes_candidates(estimator: Any) -> bool:
     return card is not None and "candidates" in card.evidence
 
 
+def _has_latent(estimator: Any) -> bool:
+    """Whether there is a Gaussian process behind the answers; baselines have none."""
+    return hasattr(estimator, "predict_latent")
+
+
+def _takes_only_fractions(estimator: Any) -> bool:
+    """Whether y holds fractions of positives, and nothing else."""
+    card = getattr(estimator, "card", None)
+    return card is not None and card.evidence == ("fraction",)
+
+
 def _problem(estimator: Any, seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDArray[Any]]:
     """Small bags, and what such an estimator learns of them: a label, or two candidates of three classes."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 6, n_bags)
     bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.repeat(np.arange(n_bags), sizes))
     positive = np.maximum.reduceat(bags.X[:, 0] > 0.8, bags.offsets[:-1])
+    if _takes_only_fractions(estimator):
+        return bags, np.add.reduceat(bags.X[:, 0] > 0.8, bags.offsets[:-1], dtype=float) / sizes
     if not _takes_candidates(estimator):
         return bags, positive.astype(int)
     true = np.where(positive, 0, np.where(bags.X[bags.offsets[:-1], 1] > 0, 1, 2))
@@ -365,6 +395,8 @@ def _easy_problem(
     angle = 2.0 * np.pi * kind[index] / kinds
     centre = np.where(marked[:, None], 3.0 * np.column_stack([np.cos(angle), np.sin(angle)]), 0.0)
     bags = Bags(centre + 0.5 * rng.normal(size=centre.shape), index)
+    if _takes_only_fractions(estimator):
+        return bags, np.add.reduceat(marked, bags.offsets[:-1], dtype=float) / counts, marked.astype(int)
     if kinds == 2:
         return bags, kind, marked.astype(int)
     wrong = (kind + rng.integers(1, 3, n_bags)) % 3

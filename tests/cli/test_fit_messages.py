@@ -28,7 +28,7 @@ def test_fit_says_that_another_inference_answered(table, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ExpectationPropagation, "step", give_up)
     said = done("fit", table, *FIT, "-o", tmp_path / "m").stdout
-    assert "iterations of vi (settled, instead of another: expectation propagation failed (broken on purpose)" in said
+    assert "iterations of vi (settled; expectation propagation failed (broken on purpose)" in said
 
 
 def test_fit_says_nothing_of_another_inference_where_there_was_none(table, tmp_path):

@@ -105,6 +105,29 @@ def test_given_label_conditions_every_instance_on_its_own_bag(slides, tmp_path):
     assert (given["probability"][:24] == 0).all()
 
 
+def test_a_folder_that_stays_in_its_files_is_answered_for_alike(slides, tmp_path, monkeypatch):
+    monkeypatch.setattr("bagwise.io.streamed._ROWS", 30)
+    command = ("predict", slides / "model", slides / "features", "--table", slides / "slides.csv")
+    for memory in ("1GB", "1KB"):
+        outputs = [f for what in ("bags", "instances") for f in (f"--{what}", tmp_path / f"{memory}-{what}.csv")]
+        done(*command, "--given-label", "tumour", "--memory", memory, *outputs)
+    for what in ("bags", "instances"):
+        whole, stored = (read_table(tmp_path / f"{memory}-{what}.csv", "bag") for memory in ("1GB", "1KB"))
+        pd.testing.assert_frame_equal(whole, stored, atol=1e-12)
+
+
+def test_baselines_that_know_of_no_given_label_and_no_parts_say_so(slides, tmp_path):
+    columns = ("--table", slides / "slides.csv", "--bag", "patient", "--part", "slide_id", "--label", "tumour")
+    done("fit", slides / "features", *columns, "--model", "mi-svm", "-o", tmp_path / "model")
+    command = (tmp_path / "model", slides / "features", "--table", slides / "slides.csv")
+    done("evaluate", *command, "--folds", 3)
+    assert "MiSVM has no answers about parts" in refused("predict", *command, "--parts", tmp_path / "parts.csv")
+    for asked in (("predict", *command, "--given-label", "tumour"), ("report", *command, "--given-label", "-o", "x")):
+        assert "MiSVM cannot judge instances by the label of their bag" in refused(*asked)
+    slide = slides / "features" / "0002.h5"
+    assert "MiSVM does not say how sure it is" in refused("heatmap", tmp_path / "model", slide, "-o", tmp_path / "maps")
+
+
 def test_folds_respect_the_patients_that_the_fit_was_told_of(slides, tmp_path):
     command = ("evaluate", slides / "model", slides / "features", "--table", slides / "slides.csv", "--folds", 3)
     done(*command, "--json", tmp_path / "folds.json")

@@ -101,7 +101,7 @@ def test_the_bias_is_a_constant_last_column_and_no_part_of_kappa(bags, bias, col
 def test_chunking_changes_nothing(bags, name, rows, monkeypatch):
     made = make(bags, KERNELS[name], bias=1.0)
     phi, kappa = made.transform(bags)
-    monkeypatch.setitem(features._CHUNK_ROWS, "cpu", rows)
+    monkeypatch.setattr(features, "CHUNK_ROWS", rows)
     again, kappa_again = made.transform(bags)
     np.testing.assert_allclose(again, phi, rtol=0, atol=1e-11)
     np.testing.assert_allclose(kappa_again, kappa, rtol=0, atol=1e-11)
@@ -109,7 +109,7 @@ def test_chunking_changes_nothing(bags, name, rows, monkeypatch):
 
 
 def test_chunks_hold_whole_bags_in_order_and_leave_gradients_alone(bags, monkeypatch):
-    monkeypatch.setitem(features._CHUNK_ROWS, "cpu", 5)
+    monkeypatch.setattr(features, "CHUNK_ROWS", 5)
     seen = []
     for part, design in make(bags, "rbf").designs(bags):
         assert torch.is_grad_enabled()
@@ -121,7 +121,7 @@ def test_chunks_hold_whole_bags_in_order_and_leave_gradients_alone(bags, monkeyp
 
 
 def test_many_columns_make_for_shorter_chunks(bags, monkeypatch):
-    monkeypatch.setitem(features._CHUNK_ENTRIES, "cpu", 15)  # five rows of three columns
+    monkeypatch.setattr(features, "_CHUNK_ENTRIES", 15)  # five rows of three columns
     assert max(len(design.phi) for _, design in make(bags, "rbf").designs(bags)) < 5 + bags.sizes.max()
 
 

@@ -188,3 +188,20 @@ def test_an_upper_bound_alone_is_left_to_gpytorch():
     kernel.raw_outputscale.data.fill_(0.4)
     centre, _ = priors(kernel, 4)
     assert centre[0] == pytest.approx(0.4)
+
+
+def test_starts_of_a_search_have_larger_variances_and_lengthscales():
+    kernel = Scale(RBF(ard_num_dims=2)) + Linear()
+    parameters = KernelParameters(kernel.double(), 2)
+    here, starts = parameters.get(), parameters.starts()
+    assert len(starts) == 6
+    assert np.array_equal(starts[0], here)
+    parameters.set(starts[-1])
+    rbf, linear = kernel.kernels
+    assert np.allclose(parameters.get() - here, np.log([8.0, 4.0, 4.0, 8.0]))
+    assert float(linear.variance.detach()) == pytest.approx(8.0 * math.log(2.0), rel=1e-6)
+    assert rbf.base_kernel.lengthscale.detach().numpy() == pytest.approx(4.0 * math.log(2.0), rel=1e-6)
+
+
+def test_a_linear_kernel_has_starts_for_its_variance_alone():
+    assert len(KernelParameters(Linear().double(), 3).starts()) == 2

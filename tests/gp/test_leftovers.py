@@ -150,7 +150,7 @@ def test_company_changes_no_probability_and_no_law_under_sharing(model, company)
 
 def test_chunks_change_no_probability_under_sharing(model, company, monkeypatch):
     whole = positive(model, company)
-    monkeypatch.setitem(features_module._CHUNK_ROWS, "cpu", 10)
+    monkeypatch.setattr(features_module, "CHUNK_ROWS", 10)
     np.testing.assert_allclose(positive(model, company), whole, rtol=0, atol=1e-10)
 
 

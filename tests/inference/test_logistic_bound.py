@@ -262,7 +262,7 @@ def test_nothing_observed_leaves_the_prior(margin):
 def test_how_bags_are_cut_into_chunks_does_not_matter(monkeypatch, updates):
     bags, y, features = problem(9)
     whole = engine(features, bags, y, updates=updates, margin=MARGIN)
-    monkeypatch.setitem(bagwise.gp.features._CHUNK_ROWS, "cpu", 4)
+    monkeypatch.setattr(bagwise.gp.features, "CHUNK_ROWS", 4)
     cut = engine(features, bags, y, updates=updates, margin=MARGIN)
     assert len(cut._chunks.chunks) > 5
     for state in (whole, cut):

@@ -168,7 +168,7 @@ def test_nothing_observed_leaves_the_prior():
 def test_how_bags_are_cut_into_chunks_does_not_matter(monkeypatch):
     bags, y, features = problem(9)
     whole = mean_field(features, bags, y)
-    monkeypatch.setitem(bagwise.gp.features._CHUNK_ROWS, "cpu", 4)
+    monkeypatch.setattr(bagwise.gp.features, "CHUNK_ROWS", 4)
     cut = mean_field(features, bags, y)
     assert len(cut._chunks.chunks) > 5
     for state in (whole, cut):

@@ -8,6 +8,7 @@ import pytest
 from bagwise import BagDataError, BagDataWarning, Bags
 from bagwise.io.folder import FolderRows
 from bagwise.io.h5 import open_tiles
+from bagwise.scale import within
 
 NAMES = ["0012", "slide with spaces", "é.ü.v2", "=1+1"]
 PLACES = np.array([[0, 0], [512, 0], [0, 512]])
@@ -174,3 +175,28 @@ def test_positions_in_two_units_are_refused(folder, table):
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(BagDataError, match="there are no files that end in"):
         Bags.from_folder(tmp_path)
+
+
+def test_folders_that_do_not_fit_into_memory_stay_in_their_files(folder, table):
+    """Patients whose slides lie apart in the table, with everything that bags carry."""
+    table = pd.concat([table[::-1], table[:0]])
+    named = {"bag": "patient", "part": "slide_id", "label": "tumour", "group": "site", "meta": "tumour"}
+    whole, y = Bags.from_folder(folder, table, **named)
+    with within(memory=100):
+        bags, labels = Bags.from_folder(folder, table, **named)
+    assert bags.stays_in_file
+    assert not whole.stays_in_file
+    for mine, theirs in ((bags, whole), (bags[1], whole[1]), (bags.by_part()[[3, 0]], whole.by_part()[[3, 0]])):
+        np.testing.assert_array_equal(np.asarray(mine.X), theirs.X)
+        np.testing.assert_array_equal(mine.rows, theirs.rows)
+        assert (mine.ids, mine.group) == (theirs.ids, theirs.group)
+        pd.testing.assert_frame_equal(mine.meta, theirs.meta)
+    assert labels.tolist() == y.tolist()
+
+
+def test_a_file_of_a_folder_that_changes_meanwhile_is_refused(folder, rows):
+    with within(memory=100):
+        bags = Bags.from_folder(folder)
+    write(folder / "0012.h5", features=np.concatenate(rows), coords=np.tile(PLACES, (4, 1)))
+    with pytest.raises(BagDataError, match=r"0012.h5: the file has changed since it was opened"):
+        bags.in_memory()

@@ -1,6 +1,6 @@
 """All mutants, package by package."""
 
-from tests.mutants import bag_models, data, evidence, gp, inference, models, numerics, output
+from tests.mutants import bag_models, data, evidence, gp, inference, models, numerics, output, scale
 
 MUTANTS = [
     *numerics.MUTANTS,
@@ -11,4 +11,5 @@ MUTANTS = [
     *models.MUTANTS,
     *data.MUTANTS,
     *output.MUTANTS,
+    *scale.MUTANTS,
 ]

@@ -8,13 +8,13 @@ MUTANTS = [
         "test_bags.py",
         (
             "known labels stay where they were when rows are sorted",
-            'each = {"X": self._X, "rows": self._rows, "known": self._known, "part": self._part}\n',
-            'each = {"X": self._X, "rows": self._rows, "part": self._part}\n',
+            'each = {"rows": self._rows, "known": self._known, "part": self._part}\n',
+            'each = {"rows": self._rows, "part": self._part}\n',
         ),
         (
             "rows of chosen bags are numbered anew",
-            "for number in numbers),\n            **self._of_rows(rows),",
-            "for number in numbers),\n            **self._of_rows(rows) | {'rows': np.arange(len(rows))},",
+            "for number in numbers),\n            **self._beside(rows),",
+            "for number in numbers),\n            **self._beside(rows) | {'rows': np.arange(len(rows))},",
         ),
         (
             "a stretch of bags keeps the offsets of all",
@@ -76,6 +76,46 @@ MUTANTS = [
         ("the first class is above zero", "(self.decision_function(bags) > 0)", "(self.decision_function(bags) < 0)"),
     ),
     *mutants_of(
+        "baselines/_base/calibration.py",
+        "baselines/_base/test_calibration.py",
+        ("scores of the training bags are calibrated", "learn(bags[train], y[train]).scores", "machine.scores"),
+        ("targets are not smoothed", "(positives + 1.0) / (positives + 2.0), 1.0 /", "1.0, 0.0 /"),
+        (
+            "a misleading score turns round",
+            "(_LEAST_SLOPE, _MOST_SLOPE), level]",
+            "(-_MOST_SLOPE, _MOST_SLOPE), level]",
+        ),
+    ),
+    *mutants_of(
+        "baselines/_base/kernel_baseline.py",
+        "baselines/test_support_vector_baselines.py",
+        ("the kernel of bags is a sum", "axis=1) / sizes / sizes[:, None]", "axis=1)"),
+    ),
+    *mutants_of(
+        "baselines/_base/smo.py",
+        "baselines/test_support_vector_baselines.py",
+        ("every margin is one", "slope = y * margin", "slope = y * 1.0"),
+    ),
+    *mutants_of(
+        "baselines/mi_svm.py",
+        "baselines/test_support_vector_baselines.py",
+        (
+            "a positive bag may lose all its positives",
+            "labels[first_largest(values, bags)[y == 1]] = True",
+            "labels[first_largest(values, bags)[y == 1]] |= False",
+        ),
+    ),
+    *mutants_of(
+        "baselines/citation_knn.py",
+        "baselines/test_bags_and_networks.py",
+        ("citers do not vote", "(distance <= self.reach).astype(float)", "(distance < -1.0).astype(float)"),
+    ),
+    *mutants_of(
+        "baselines/diverse_density.py",
+        "baselines/test_diverse_density.py",
+        ("the slope of a lost product", "-slope * p / ((1.0 - p) * hazard)", "-slope * p / hazard"),
+    ),
+    *mutants_of(
         "io/tables.py",
         "io/test_tables.py cli/test_outputs.py ::test_text_that_a_spreadsheet_would_compute_is_quoted_unless_raw",
         (
@@ -119,8 +159,8 @@ MUTANTS = [
         ),
         (
             "the standard deviation is a variance",
-            '"mean": mean, "sd": np.sqrt(variance)}, labels)',
-            '"mean": mean, "sd": variance}, labels)',
+            '{"mean": mean, "sd": np.sqrt(variance)}',
+            '{"mean": mean, "sd": variance}',
         ),
         (
             "the less probable class is predicted",

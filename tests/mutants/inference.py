@@ -64,11 +64,6 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "inference/chunks.py",
-        MEAN_FIELD,
-        ("sums of later chunks replace those before", "total[name] + value if name in total", "value if name in total"),
-    ),
-    *mutants_of(
         "inference/belief.py",
         LOGISTIC,
         ("the belief forgets its prior", "cholesky(eye + part, what=", "cholesky(1e-6 * eye + part, what="),

@@ -17,13 +17,13 @@ MUTANTS = [
         PARTS,
         (
             "upper limits of a later part are those of the first bags",
-            "(count <= highest[part][bag])",
-            "(count <= highest[bag])",
+            "lowest[part], highest[part]))",
+            "lowest[part], highest))",
         ),
         (
             "lower limits of a later part are those of the first bags",
-            "(lowest[part][bag] <= count)",
-            "(lowest[bag] <= count)",
+            "lowest[part], highest[part]))",
+            "lowest, highest[part]))",
         ),
         ("the upper end of an interval is its lower end", "return ends[0], ends[1]", "return ends[0], ends[0]"),
         (
@@ -63,7 +63,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "models/_base/estimator.py",
+        "models/_base/label_answers.py",
         ESTIMATOR,
         (
             "the columns of probabilities are swapped",
@@ -81,6 +81,10 @@ MUTANTS = [
             "seen = ~pd.isna(truth)\n",
             "seen = np.ones(truth.shape, dtype=bool)\n",
         ),
+    ),
+    *mutants_of(
+        "models/_base/estimator.py",
+        ESTIMATOR,
         (
             "the mean of the constant is in units of the prior",
             "bias * self.posterior_.mean[-1].cpu().numpy() if bias > 0",

@@ -11,6 +11,7 @@ from bagwise.datasets import make_bags
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import reliability_curve
 from bagwise.plots import (
+    BLUE,
     ORANGE,
     BagDisplay,
     DecisionMapDisplay,
@@ -156,9 +157,13 @@ def test_many_relevances_are_points_in_the_order_of_the_columns():
 
 def test_relevances_of_a_fitted_model(data):
     bags, y, _ = data
-    fitted = BagGP(ard=True, learn=False).fit(bags, y)
+    fitted = BagGP(ard=True, n_inducing=10, random_state=0).fit(bags, y)
     display = RelevanceDisplay.from_estimator(fitted)
-    np.testing.assert_allclose([bar.get_width() for bar in display.ax_.patches], 1 / bags.n_features)
+    shares = sorted(fitted.relevance_, reverse=True)
+    np.testing.assert_allclose([bar.get_width() for bar in display.ax_.patches], shares)
+    for unlearned in (BagGP(ard=True, learn=False), MILGPProbit()):
+        with pytest.raises(BagDataError, match="has learned no relevances"):
+            RelevanceDisplay.from_estimator(unlearned.fit(bags, y))
     with pytest.raises(BagDataError, match="no lengthscales"):
         RelevanceDisplay.from_estimator(BagGP(kernel="linear", learn=False).fit(bags, y))
     with pytest.raises(BagDataError, match="3 features, but 2 names"):
@@ -176,6 +181,13 @@ def test_a_decision_map_shows_the_probabilities_of_the_plane(model, data):
     sizes = [len(dots.get_offsets()) for dots in display.ax_.collections if dots.get_offsets().size]
     assert sorted(sizes)[-2:] == sorted([(instance_y == 0).sum(), (instance_y == 1).sum()])
     assert display.ax_.get_xlabel() == "feature 1"
+    marks = {
+        dots.get_label(): to_hex(dots.get_facecolor()[0]) for dots in display.ax_.collections if dots.get_offsets().size
+    }
+    assert (marks["known negative"], marks["known positive"]) == (BLUE, ORANGE)
+    low, high = display.ax_.images[0].cmap([0.0, 1.0])
+    assert low[2] > low[0]  # bluish
+    assert high[0] > high[2]  # orange
 
 
 def test_a_decision_map_of_one_label_with_unknown_instances(two_labels, data):

@@ -163,7 +163,7 @@ def test_company_order_and_chunks_change_nothing(sizes, block, monkeypatch):
     for b in range(3):
         np.testing.assert_allclose(count_distribution(fitted(features, posterior), bags[b]), laws[b], atol=1e-10)
     monkeypatch.setattr("bagwise.numerics.blocks.BLOCK", block)
-    monkeypatch.setattr("bagwise.gp.features._CHUNK_ROWS", {"cpu": 7})
+    monkeypatch.setattr("bagwise.gp.features.CHUNK_ROWS", 7)
     monkeypatch.setattr("bagwise.numerics.counting.law._CELLS", {"cpu": 10 * block})
     np.testing.assert_allclose(count_distribution(fitted(features, posterior), bags), np.concatenate(laws), atol=1e-10)
 

@@ -43,13 +43,13 @@ ANSWERS = {
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=list(ANSWERS))
 def test_answers_in_parts_are_the_answers_in_one(answer, asked, monkeypatch):
     whole = answer(*asked)
-    monkeypatch.setitem(gp_features._CHUNK_ROWS, "cpu", ROWS)
+    monkeypatch.setattr(gp_features, "CHUNK_ROWS", ROWS)
     assert len(list(asked[0].features.designs(asked[1]))) > 3
     np.testing.assert_allclose(answer(*asked), whole, rtol=0, atol=1e-12)
 
 
 def test_chances_of_ranges_are_sums_over_the_law_of_every_bag(asked, monkeypatch):
-    monkeypatch.setitem(gp_features._CHUNK_ROWS, "cpu", ROWS)
+    monkeypatch.setattr(gp_features, "CHUNK_ROWS", ROWS)
     fitted, bags = asked
     low, high = per_bag(bags)
     found = count_probability(fitted, bags, low, high)[:, 0]

@@ -94,13 +94,13 @@ def _iterations(model: Any) -> int | None:
 
 
 def build(model: Model, seed: int, several: bool = False, device: str = "cpu") -> Any:
-    """The estimator of a column; a baseline knows no device and is fitted to one label column after the other."""
+    """The estimator of a column; a baseline knows no device, and one without a card takes label columns one by one."""
     settings = {name: value() if callable(value) else value for name, value in model.settings.items()}
     estimator = estimator_class(model.estimator)
     made = (estimator.published if model.published else estimator)(random_state=seed, **settings)
-    if model.estimator in baselines.__all__:
-        return PerColumn(made) if several else made
-    return made.set_params(device=device)
+    if several and not hasattr(estimator, "card"):
+        return PerColumn(made)
+    return made.set_params(device=device) if "device" in made.get_params() else made
 
 
 def estimator_class(name: str) -> Any:

@@ -66,19 +66,11 @@ def markdown_page(summaries: Sequence[Summary]) -> str:
 
 def html_page(summaries: Sequence[Summary]) -> str:
     """The summaries as one page that needs nothing else."""
-    import jinja2  # here, so that measuring needs no more than the models do
+    from bagwise.report.templates import page_template  # here, so that measuring needs no more than the models do
 
-    here = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([here, here.parent / "report"]),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     sections = [section_of(summary) for summary in summaries]
     told = {"title": _TITLE, "how_to_read": _HOW_TO_READ, "today": date.today().isoformat(), "mean_row": MEAN_ROW}
-    return environment.get_template("page.html").render(told, sections=sections, version=version("bagwise"))
+    return page_template("page.html", Path(__file__).parent).render(told, sections=sections, version=version("bagwise"))
 
 
 def section_of(summary: Summary) -> Section:

@@ -54,10 +54,10 @@ def run(plan: Plan) -> list[Path]:
 
 
 def _run(plan: Plan, wanted: dict[str, list[Cell]]) -> list[Path]:
-    stores = {table.name: _store(plan, table) for table in plan.tables}
+    stores = {table.name: open_store(plan, table) for table in plan.tables}
     pending = [cell for name, cells in wanted.items() for cell in stores[name].pending(cells)]
     try:
-        _measure(pending, sum(map(len, wanted.values())) - len(pending), stores, plan)
+        measure_pending(pending, sum(map(len, wanted.values())) - len(pending), stores, plan)
     finally:
         summaries = [_summary(table, wanted[table.name], stores[table.name], plan) for table in plan.tables]
         written = _write([summary for summary in summaries if summary.n_wanted], plan.output)
@@ -69,7 +69,8 @@ def results_path(output: Path, table: Table) -> Path:
     return output / f"{table.name}.jsonl"
 
 
-def _store(plan: Plan, table: Table) -> Store:
+def open_store(plan: Plan, table: Table) -> Store:
+    """What is already measured of a table; nothing where the plan begins afresh."""
     path = results_path(plan.output, table)
     if plan.fresh:
         path.unlink(missing_ok=True)
@@ -101,7 +102,8 @@ def _as_bytes(text: str) -> Callable[..., object]:
 # ---------------------------------------------------------------- the work
 
 
-def _measure(pending: list[Cell], n_before: int, stores: dict[str, Store], plan: Plan) -> None:
+def measure_pending(pending: list[Cell], n_before: int, stores: dict[str, Store], plan: Plan) -> None:
+    """Measure cells and store each one as it is finished; ``n_before`` were finished before and only count."""
     if not pending:
         return
     folder = Path() if plan.data is None else plan.data.resolve()

@@ -1,16 +1,14 @@
 """Results as JSON lines: every finished cell is appended at once, so that an interrupted run loses none."""
 
-import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from bagwise.bench.cells import Cell
-from bagwise.exceptions import BagDataError
-from bagwise.io.plain_json import plain_numbers
+from bagwise.io.json_lines import append_line, cut_unfinished, read_lines
 
 Record = dict[str, Any]
+_NEEDED = ("key", "fingerprint", "error")
 
 
 class Store:
@@ -20,17 +18,12 @@ class Store:
         self.path = path
         self.records: dict[str, Record] = {}
         if path.exists():
-            self._mend()
-            self.records = {record["key"]: record for record in self._read()}
+            cut_unfinished(path)
+            self.records = {record["key"]: record for record in read_lines(path, _NEEDED, "a result of a cell")}
 
     def add(self, record: Record) -> None:
         """Keep a record, in memory and on disk."""
-        line = json.dumps(plain_numbers(record), allow_nan=False) + "\n"
-        with self.path.open("ab") as stream:
-            stream.write(line.encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-        self.records[record["key"]] = json.loads(line)
+        self.records[record["key"]] = append_line(self.path, record)
 
     def finished(self, cell: Cell) -> Record | None:
         """The record of a cell that was measured without an error under the same settings."""
@@ -41,22 +34,3 @@ class Store:
     def pending(self, cells: Iterable[Cell]) -> list[Cell]:
         """The cells that are still to be measured."""
         return [cell for cell in cells if self.finished(cell) is None]
-
-    def _mend(self) -> None:
-        """Cut off what was being written when a run was killed: a last line without its end."""
-        text = self.path.read_bytes()
-        if text and not text.endswith(b"\n"):
-            with self.path.open("r+b") as stream:
-                stream.truncate(text.rfind(b"\n") + 1)
-
-    def _read(self) -> Iterable[Record]:
-        for number, line in enumerate(self.path.read_bytes().splitlines(), start=1):
-            try:
-                record = json.loads(line)
-                record["key"], record["fingerprint"], record["error"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise BagDataError(
-                    f"{self.path}, line {number}: not a result of a cell ({type(error).__name__}); "
-                    "delete the line, or the file to begin anew."
-                ) from error
-            yield record

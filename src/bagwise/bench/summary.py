@@ -216,7 +216,7 @@ def _entry(values: Floats, published: tuple[Published, ...]) -> Entry | None:
     if len(known) == 0:
         return None
     with np.errstate(invalid="ignore"):  # an infinite value has no spread
-        error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else float("nan")
+        error = error_of_mean(known)
     return Entry(float(known.mean()), error, len(known), len(values) - len(known), published)
 
 
@@ -241,19 +241,26 @@ def _joined(parts: Sequence[dict[str, Any]], name: str) -> list[float]:
 # ---------------------------------------------------------------- tests
 
 
-def paired_t_test(differences: Floats, overlap: float = 0.0) -> float:
-    """Two-sided p of a mean difference of zero.
+def error_of_mean(values: Floats, overlap: float = 0.0) -> float:
+    """Standard error of a mean over folds and repeats; NaN with fewer than two values.
 
     ``overlap`` (test over training size) corrects the variance for training sets that share bags, as Nadeau & Bengio
-    do: s² (1/n + overlap) in place of s²/n. NaN with fewer than two differences.
+    do: s² (1/n + overlap) in place of s²/n.
     """
-    n = len(differences)
-    if n < 2:
+    if len(values) < 2:
         return float("nan")
-    mean, spread = float(np.mean(differences)), float(np.std(differences, ddof=1))
-    if spread == 0.0:
+    return float(np.std(values, ddof=1) * np.sqrt(1.0 / len(values) + overlap))
+
+
+def paired_t_test(differences: Floats, overlap: float = 0.0) -> float:
+    """Two-sided p of a mean difference of zero, by ``error_of_mean``; NaN with fewer than two differences."""
+    error = error_of_mean(differences, overlap)
+    if np.isnan(error):
+        return error
+    mean = float(np.mean(differences))
+    if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
-    return float(2.0 * stats.t.sf(abs(mean) / (spread * np.sqrt(1.0 / n + overlap)), n - 1))
+    return float(2.0 * stats.t.sf(abs(mean) / error, len(differences) - 1))
 
 
 def _significant(differences: Floats, overlap: float = 0.0) -> float:

@@ -1,52 +1,55 @@
 """The command line: thin, typed; bad input ends with one message and status 2."""
 
+import inspect
 import json
 import time
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pandas as pd
 import typer
-from sklearn.model_selection import train_test_split
 from typer.core import TyperGroup
 
-from bagwise import active
 from bagwise._files import is_standard_output, write_whole
-from bagwise.bags import Bags
-from bagwise.cli import evidence as cli_evidence
 from bagwise.cli.arguments import (
+    BagColumn,
+    CandidateColumns,
+    CountColumns,
+    Data,
+    FeatureColumns,
+    FractionColumn,
     GivenLabel,
     GroupColumn,
+    IgnoredColumns,
+    InstanceColumns,
+    KnownColumn,
+    LabelColumns,
+    Memory,
     MetaColumns,
+    ModelFile,
     PartColumn,
+    PartLabel,
+    Raw,
     SkipBad,
     TableFile,
-    at_two_levels,
-    layout_notes,
-    layout_of,
-    say_skipped,
-    with_part_label,
 )
 from bagwise.cli.bench import bench
-from bagwise.cli.evidence import NAME_THEM, fitted_features, open_model, read_for
+from bagwise.cli.compare import compare
 from bagwise.cli.heatmap import heatmap
-from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
+from bagwise.cli.label import label_page
+from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_skipped, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
-from bagwise.datasets import load_digit_bags
+from bagwise.cli.sorting import sort_by_bag
+from bagwise.cli.stated import NAME_THEM, StatedColumns, chosen
 from bagwise.exceptions import BagDataError, BagwiseError
-from bagwise.io.bag_data import BagData, read_bags
-from bagwise.io.plain_json import plain_numbers
-from bagwise.io.predictions import bag_table, instance_table, part_table
-from bagwise.io.tables import suffix_to_write, write_table
-from bagwise.model_selection import held_out
-from bagwise.models import discover
-from bagwise.models.bag_gp import BagGP
-from bagwise.report import content, write_report
-from bagwise.report.answers import collect
-from bagwise.report.page import TITLE
+from bagwise.io.headers import refuse_mistyped
 from bagwise.report.terminal import print_frame, print_measures, print_table
+
+if TYPE_CHECKING:
+    from bagwise.bags import Bags
+    from bagwise.io.bag_data import BagData
+
+# What needs PyTorch, scikit-learn or pandas is imported inside the commands: help, the list of models and the refusal
+# of a mistyped column need none of them and answer at once.
 
 
 class _PoliteGroup(TyperGroup):
@@ -71,45 +74,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="CSV, Parquet or Arrow table with one row per instance, .npz archive, or folder of h5 files (--table).",
-    ),
-]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `bagwise fit`.")]
-BagColumn = Annotated[str | None, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")]
-LabelColumns = Annotated[
-    str | None, typer.Option("--label", metavar="COL[,COL]", help="Column(s) with the bag's label.")
-]
-FractionColumn = Annotated[
-    str | None,
-    typer.Option("--fraction", metavar="COL", help="Column with the fraction of positives in the bag, 0 to 1."),
-]
-CountColumns = Annotated[
-    str | None,
-    typer.Option("--count", metavar="LO,HI", help="Columns with the lowest and highest number of positives."),
-]
-CandidateColumns = Annotated[
-    str | None,
-    typer.Option(
-        "--candidates",
-        metavar="COL,COL,...",
-        help="Columns of 0/1, one per class that the bag may have; in an .npz archive one array of shape (B, classes).",
-    ),
-]
-Raw = Annotated[
-    bool,
-    typer.Option(
-        "--raw", help="Keep text in CSV files as it is, even where a spreadsheet would take it for a formula."
-    ),
-]
-InstanceColumns = Annotated[
-    str | None,
-    typer.Option("--instance-label", metavar="COL[,COL]", help="Column(s) with instance labels, for evaluation only."),
-]
-
 
 def main() -> None:
     """Entry point of the ``bagwise`` command."""
@@ -119,14 +83,16 @@ def main() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"bagwise {version('bagwise')}")
+        from bagwise import __version__
+
+        typer.echo(f"bagwise {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Learn about individuals when only groups are labelled."""
@@ -137,9 +103,15 @@ def _options(
 
 @app.command()
 def models() -> None:
-    """What models there are, what evidence they take, where they come from."""
-    rows = [(name, ", ".join(model.card.evidence), model.card.source) for name, model in discover().items()]
-    print_table(("name", "evidence per bag", "source"), rows)
+    """List models and baselines, the evidence that each takes, where they and their probabilities come from."""
+    from bagwise.models import cards
+
+    known = cards()
+    width = max(map(len, known))
+    for name, card in known.items():
+        print(f"{name:{width}s}  {', '.join(card.evidence)}\n{'':{width}s}  {card.source}")
+        if card.probabilities != "own":
+            print(f"{'':{width}s}  probabilities: {card.probabilities}")
 
 
 @app.command()
@@ -152,22 +124,11 @@ def fit(
     fraction: FractionColumn = None,
     count: CountColumns = None,
     candidates: CandidateColumns = None,
-    known: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="Column with instances known one by one: 0, 1 or empty. They are learned from."
-        ),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(metavar="COL,...", help="Feature columns; without it every column not named otherwise."),
-    ] = None,
-    ignore: Annotated[str | None, typer.Option(metavar="COL,...", help="Columns that are no features.")] = None,
+    known: KnownColumn = None,
+    features: FeatureColumns = None,
+    ignore: IgnoredColumns = None,
     part: PartColumn = None,
-    part_label: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Column with labels of parts, 0, 1 or empty, beside those of the bags."),
-    ] = None,
+    part_label: PartLabel = None,
     group: GroupColumn = None,
     meta: MetaColumns = None,
     table: TableFile = None,
@@ -181,12 +142,31 @@ def fit(
             "false, none, or a word.",
         ),
     ] = None,
+    memory: Memory = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for features that do not fit into memory.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers do the work, see docs/scale.md."
+        ),
+    ] = None,
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
-    chosen = _chosen_model(model)
-    stated = cli_evidence.chosen(label, fraction, count, candidates) or cli_evidence.usual(model)
-    estimator = chosen(
-        **cli_evidence.with_evidence(model, stated, known, {"verbose": 1} | parse_settings(settings or [], chosen))
+    named = chosen(label, fraction, count, candidates)
+    described = (part, part_label, group, *parse_names(meta))
+    refuse_mistyped(data, (bag, known, *_names(named), *parse_names(features), *parse_names(ignore), *described))
+    _check_model(model)
+    from bagwise.cli import evidence as cli_evidence
+    from bagwise.cli.layout import at_two_levels, layout_notes, layout_of, with_part_label
+    from bagwise.models import discover_estimators
+    from bagwise.scale import on_address, within
+
+    kind, stated = discover_estimators()[model], named or cli_evidence.usual(model)
+    progress = {"verbose": 1} if "verbose" in inspect.signature(kind).parameters else {}
+    estimator: Any = kind(
+        **cli_evidence.with_evidence(model, stated, known, progress | parse_settings(settings or [], kind))
     )
     checkpoint = getattr(estimator, "checkpoint", None)  # what is no name of a file, fit refuses
     check_outputs(
@@ -194,12 +174,14 @@ def fit(
     )
     layout = layout_of(part, group, meta, table, skip_bad)
     names, unused, wanted = parse_names(features), parse_names(ignore), with_part_label(layout, part_label)
-    found = at_two_levels(cli_evidence.read_for_fit(data, bag, stated, known, names, unused, wanted), part_label)
-    started = time.perf_counter()
-    estimator.fit(found.bags, found.y)
+    with within(memory=memory, cache=cache) if cluster is None else on_address(cluster, memory=memory):
+        read = cli_evidence.read_for_fit(data, bag, stated, known, names, unused, layout=wanted)
+        found = at_two_levels(read, part_label)
+        started = time.perf_counter()
+        estimator.fit(found.bags, found.y)
     estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found) | layout_notes(layout))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
-    say_skipped(found)
+    say_skipped(found.skipped)
 
 
 @app.command()
@@ -216,28 +198,42 @@ def predict(
     skip_bad: SkipBad = False,
     given_label: GivenLabel = None,
     raw: Raw = False,
+    memory: Memory = None,
 ) -> None:
-    """Probabilities of every instance, part and bag; without --instances, --parts or --bags the bags are printed."""
-    asked = {"instances": (instances, instance_table), "parts": (parts, part_table), "bags": (bags, bag_table)}
-    for wanted in filter(None, (instances, parts, bags)):
+    """Predict every instance, part and bag. Without --instances, --parts or --bags the bags are printed."""
+    refuse_mistyped(data, (bag, part, given_label, *parse_names(meta)))
+    from bagwise.cli.evidence import fitted_features, open_model
+    from bagwise.cli.layout import layout_of
+    from bagwise.io.bag_data import read_bags
+    from bagwise.io.predictions import bag_table, part_table
+    from bagwise.io.tables import suffix_to_write, write_table
+    from bagwise.scale import within
+
+    asked = {"instances": instances, "parts": parts, "bags": bags}
+    for wanted in filter(None, asked.values()):
         suffix_to_write(wanted)
-    check_outputs({f"--{what}": path for what, (path, _) in asked.items()}, (model, data))
+    check_outputs({f"--{what}": path for what, path in asked.items()}, (model, data))
     saved = open_model(model)
-    known = read_bags(
-        data,
-        bag=bag or saved.columns.get("bag"),
-        labels=() if given_label is None else (given_label,),
-        features=fitted_features(saved.estimator),
-        layout=layout_of(part, None, meta, table, skip_bad, saved.columns),
-    )
-    how = {"labels": saved.label_names()} | ({} if given_label is None else {"given": known.y})
-    for what, (path, make) in asked.items():
+    estimator = saved.estimator
+    with within(memory=memory):
+        known = read_bags(
+            data,
+            bag=bag or saved.columns.get("bag"),
+            labels=parse_names(given_label),
+            features=fitted_features(estimator),
+            layout=layout_of(part, None, meta, table, skip_bad, saved.columns),
+        )
+    how = {"labels": saved.label_names(), "given": known.y}
+    if instances is not None:
+        _write_instances(estimator, known.bags, how, instances, raw)
+        say_written("instances", instances)
+    for what, path, make in (("parts", parts, part_table), ("bags", bags, bag_table)):
         if path is not None:
-            write_table(make(saved.estimator, known.bags, **how), path, raw=raw)
+            write_table(make(estimator, known.bags, **how), path, raw=raw)
             say_written(what, path)
-    if not any(path for path, _ in asked.values()):
-        print_frame(bag_table(saved.estimator, known.bags, **how))
-    say_skipped(known)
+    if not any(asked.values()):
+        print_frame(bag_table(estimator, known.bags, **how))
+    say_skipped(known.skipped)
 
 
 @app.command()
@@ -260,30 +256,41 @@ def evaluate(
     json_output: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
     ] = None,
+    memory: Memory = None,
 ) -> None:
-    """How good the probabilities are: of bags and, where instance labels exist, of instances.
+    """Measure how good the probabilities are: of bags and, where instance labels exist, of instances.
 
     The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name
     another. With --folds the settings of MODEL are fitted to DATA anew; no --group is in two folds.
     """
-    stated = cli_evidence.chosen(label, fraction, count, candidates)
+    stated = chosen(label, fraction, count, candidates)
+    refuse_mistyped(data, (bag, group, *_names(stated), *parse_names(instance_label)))
+    from bagwise.cli.evidence import open_model, read_for, truth
+    from bagwise.cli.layout import layout_of
+    from bagwise.io.plain_json import plain_numbers
+    from bagwise.model_selection import held_out
+    from bagwise.report import content
+    from bagwise.report.answers import collect
+    from bagwise.scale import within
+
     check_outputs({"--json": json_output}, (model, data))
     saved = open_model(model)
     only_instances = stated is None and instance_label is not None
     layout = layout_of(None, group, None, table, skip_bad, saved.columns)
-    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances, layout=layout)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances, layout=layout)
     if known.y is None and known.instance_y is None:
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
-    truth = cli_evidence.truth(saved, known, stated, data)
+    stated_truth = truth(saved, known, stated, data)
     judge = saved.estimator if folds is None else held_out(saved.estimator, known.bags, known.y, folds)
-    found = content.reports(collect(judge, known.bags, truth, known.instance_y, saved.label_names()))
+    found = content.reports(collect(judge, known.bags, stated_truth, known.instance_y, saved.label_names()))
     if json_output is None or not is_standard_output(json_output):
         print_measures(found)
     if json_output is not None:
         text = json.dumps({"model": saved.estimator.card.name} | plain_numbers(found), indent=2, allow_nan=False)
         write_whole(json_output, lambda stream: stream.write(text.encode("utf-8")))
         say_written("measures", json_output)
-    say_skipped(known)
+    say_skipped(known.skipped)
 
 
 @app.command("suggest")
@@ -293,7 +300,8 @@ def suggest_to_label(
     n: Annotated[int, typer.Option("-n", metavar="COUNT", help="How many.")] = 1,
     what: Annotated[str, typer.Option(metavar="bags|instances", help="What is to be labelled.")] = "bags",
     strategy: Annotated[
-        str, typer.Option(metavar="bald|entropy|random", help="Most informative, most uncertain, or by chance.")
+        str,
+        typer.Option(metavar="bald|entropy|random", help="Most informative, most uncertain, or random."),
     ] = "bald",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
@@ -301,14 +309,23 @@ def suggest_to_label(
     table: TableFile = None,
     skip_bad: SkipBad = False,
     raw: Raw = False,
+    memory: Memory = None,
 ) -> None:
-    """What to label next. Where something is not known yet of some bags (or instances), only these are suggested."""
+    """Suggest what to label next. If some bags (or instances) are labelled already, only the others are suggested."""
+    refuse_mistyped(data, (bag, *parse_names(meta)))
+    from bagwise import active
+    from bagwise.cli.evidence import open_model, read_for
+    from bagwise.cli.layout import layout_of
+    from bagwise.io.tables import suffix_to_write, write_table
+    from bagwise.scale import within
+
     if output is not None:
         suffix_to_write(output)
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
     layout = layout_of(None, None, meta, table, skip_bad, saved.columns)
-    known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True, layout=layout)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True, layout=layout)
     queries = _unlabelled(known) if what == "bags" else known.bags
     found = active.suggest(saved.estimator, queries, what=what, n=n, strategy=strategy).to_frame()
     if output is None:
@@ -317,7 +334,7 @@ def suggest_to_label(
     else:
         write_table(found, output, raw=raw)
         say_written("suggestions", output)
-    say_skipped(known)
+    say_skipped(known.skipped)
 
 
 @app.command()
@@ -338,32 +355,40 @@ def report(
     given_label: Annotated[
         bool, typer.Option("--given-label", help="Judge instances given the label of their own bag, where it is known.")
     ] = False,
-    title: Annotated[str, typer.Option(help="Heading of the page.")] = TITLE,
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
     ] = None,
+    memory: Memory = None,
 ) -> None:
-    """One self-contained HTML page: figures of merit where the truth is known, diagrams, bags to look at."""
+    """Write one HTML page about some bags: measures and diagrams where the truth is known, and a table of all bags."""
     shape = parse_image_shape(image_shape)
-    stated = cli_evidence.chosen(label, fraction, count, candidates)
+    stated = chosen(label, fraction, count, candidates)
+    refuse_mistyped(data, (bag, part, *_names(stated), *parse_names(instance_label), *parse_names(meta)))
+    from bagwise.cli.evidence import open_model, read_for, truth
+    from bagwise.cli.layout import layout_of
+    from bagwise.report.page import TITLE, write_report
+    from bagwise.scale import within
+
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
     layout = layout_of(part, None, meta, table, skip_bad, saved.columns)
-    known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None, layout=layout)
-    truth = cli_evidence.truth(saved, known, stated, data)
+    with within(memory=memory):
+        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None, layout=layout)
+    stated_truth = truth(saved, known, stated, data)
     write_report(
         saved.estimator,
         known.bags,
-        truth,
+        stated_truth,
         output,
         instance_y=known.instance_y,
-        title=title,
+        title=TITLE if title is None else title,
         image_shape=shape,
         labels=saved.label_names(),
-        given=truth if given_label else None,
+        given=stated_truth if given_label else None,
     )
     say_written("report", output)
-    say_skipped(known)
+    say_skipped(known.skipped)
 
 
 @app.command()
@@ -372,7 +397,15 @@ def demo(
         "demo"
     ),
 ) -> None:
-    """The main job on built-in data: which bags of handwritten digits hold a 9, and which digit is it?"""
+    """Try bagwise on built-in data: which bags of handwritten digits hold a 9, and which digit is it?"""
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    from bagwise.datasets import load_digit_bags
+    from bagwise.models.bag_gp import BagGP
+    from bagwise.report import content, write_report
+    from bagwise.report.answers import collect
+
     output.mkdir(parents=True, exist_ok=True)
     bags, y, instance_y = load_digit_bags(target=9)
     train, test = map(np.sort, train_test_split(np.arange(len(bags)), test_size=1 / 3, stratify=y, random_state=0))
@@ -398,6 +431,9 @@ def demo(
 
 app.command()(bench)
 app.command()(heatmap)
+app.command()(compare)
+app.command("label")(label_page)
+app.command("sort")(sort_by_bag)
 
 
 _DEMO_NOTE = (
@@ -409,14 +445,34 @@ _DEMO_NOTE = (
 # ---------------------------------------------------------------- choosing
 
 
-def _chosen_model(name: str) -> Any:
-    known = discover()
+def _check_model(name: str) -> None:
+    from bagwise.models import cards
+
+    known = cards()
     if name not in known:
         raise BagDataError(f"--model {name}: there is no such model; there are {', '.join(known)}.")
-    return known[name]
 
 
-def _unlabelled(known: BagData) -> Bags:
+def _write_instances(estimator: Any, bags: "Bags", how: dict[str, Any], path: Path, raw: bool) -> None:
+    """Rows that stay in their file are answered for part by part."""
+    from bagwise.io.predictions import instance_table
+    from bagwise.io.streamed import instance_tables, write_parts
+    from bagwise.io.tables import write_table
+
+    if bags.stays_in_file:
+        write_parts(instance_tables(estimator, bags, **how), path, raw=raw)
+    else:
+        write_table(instance_table(estimator, bags, **how), path, raw=raw)
+
+
+def _names(stated: StatedColumns | None) -> tuple[str, ...]:
+    return () if stated is None else stated.names
+
+
+def _unlabelled(known: "BagData") -> "Bags":
     """The bags of which something is not known; all of them where that is none or nothing is known of any."""
+    import numpy as np
+    import pandas as pd
+
     absent = pd.isna(np.asarray(known.y)).reshape(len(known.bags), -1).any(axis=1) if known.y is not None else None
     return known.bags if absent is None or not absent.any() else known.bags[absent]

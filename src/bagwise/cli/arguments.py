@@ -1,17 +1,69 @@
-"""Options that several commands share about parts, groups, metadata and folders; and what they come to together."""
+"""Arguments and options that several commands have in common."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from bagwise._validation import label_of_bags
-from bagwise.cli.options import parse_names
-from bagwise.evidence.levels import two_levels
-from bagwise.exceptions import BagDataError
-from bagwise.io.bag_data import BagData, Layout
-
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, Parquet or Arrow table with one row per instance, .npz archive, or folder of h5 files (--table).",
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `bagwise fit`.")]
+BagColumn = Annotated[str | None, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")]
+LabelColumns = Annotated[
+    str | None, typer.Option("--label", metavar="COL[,COL]", help="Column(s) with the bag's label.")
+]
+FractionColumn = Annotated[
+    str | None,
+    typer.Option("--fraction", metavar="COL", help="Column with the fraction of positives in the bag, 0 to 1."),
+]
+CountColumns = Annotated[
+    str | None,
+    typer.Option("--count", metavar="LO,HI", help="Columns with the lowest and highest number of positives."),
+]
+CandidateColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--candidates",
+        metavar="COL,COL,...",
+        help="Columns of 0/1, one per class that the bag may have; in an .npz archive one array of shape (B, classes).",
+    ),
+]
+Raw = Annotated[
+    bool,
+    typer.Option(
+        "--raw", help="Keep text in CSV files as it is, even where a spreadsheet would take it for a formula."
+    ),
+]
+InstanceColumns = Annotated[
+    str | None,
+    typer.Option("--instance-label", metavar="COL[,COL]", help="Column(s) with instance labels, for evaluation only."),
+]
+KnownColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--known", metavar="COL", help="Column with instances known one by one: 0, 1 or empty. They are learned from."
+    ),
+]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option("--features", metavar="COL,...", help="Feature columns; without it every column not named otherwise."),
+]
+IgnoredColumns = Annotated[
+    str | None, typer.Option("--ignore", metavar="COL,...", help="Columns that are no features.")
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory for rows and features, e.g. 4GB. A Parquet table that needs more stays in its file, and features "
+        "go to a temporary file. Without it, a quarter of the memory of this machine.",
+    ),
+]
 PartColumn = Annotated[
     str | None, typer.Option("--part", metavar="COL", help="Column with a part below the bag: the slides of a patient.")
 ]
@@ -38,58 +90,9 @@ GivenLabel = Annotated[
         help="Column with labels of these bags: which instance is it, given the label of its own bag?",
     ),
 ]
-
-
-def layout_of(
-    part: str | None,
-    group: str | None,
-    meta: str | None,
-    table: Path | None,
-    skip_bad: bool,
-    remembered: dict[str, Any] | None = None,
-) -> Layout:
-    """The options, and what the fit found in columns that need not be there again."""
-    before = remembered or {}
-    asked = {name for name in (part, group, *parse_names(meta)) if name is not None}
-    known = {before.get("part"), before.get("group"), *(before.get("meta") or ())} - {None}
-    return Layout(
-        part or before.get("part"),
-        group or before.get("group"),
-        tuple(parse_names(meta) or before.get("meta") or ()),
-        table,
-        skip_bad,
-        frozenset(known - asked),
-    )
-
-
-def with_part_label(layout: Layout, part_label: str | None) -> Layout:
-    """The layout that reads labels of parts as well; they come as metadata until ``at_two_levels`` takes them out."""
-    if part_label is None:
-        return layout
-    if layout.part is None:
-        raise BagDataError(f"--part-label {part_label}: name the column of the parts themselves with --part.")
-    return replace(layout, meta=(*layout.meta, part_label))
-
-
-def at_two_levels(found: BagData, part_label: str | None) -> BagData:
-    """The bags of a fit where parts have labels of their own: each labelled part is a bag then."""
-    meta = found.bags.meta
-    if part_label is None or meta is None:
-        return found
-    parts = found.bags.by_part()
-    labels = label_of_bags(meta[part_label], parts.index, parts.ids)
-    rest = meta.drop(columns=part_label)
-    made = two_levels(found.bags.with_meta(rest if len(rest.columns) else None), found.y, labels)
-    return replace(found, bags=made.bags, y=made.y)
-
-
-def layout_notes(layout: Layout) -> dict[str, Any]:
-    """What the model file remembers of the layout, where there is something to remember."""
-    found = {"part": layout.part, "group": layout.group, "meta": list(layout.meta)}
-    return {name: value for name, value in found.items() if value}
-
-
-def say_skipped(found: BagData) -> None:
-    """The files of a folder that were left out, one line each, on standard error."""
-    for name, why in found.skipped.items():
-        typer.echo(f"bagwise: left out {name}: {why}", err=True)
+PartLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--part-label", metavar="COL", help="Column with labels of parts, 0, 1 or empty, beside those of the bags."
+    ),
+]

@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise._validation import visible
-from bagwise.bench.cells import Choice
-from bagwise.bench.run import Plan, run
+from bagwise._text import visible
 from bagwise.bench.tables import NAMES, tables_named
 from bagwise.cli.options import parse_names
 
@@ -33,6 +31,9 @@ def bench(
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; without it finished cells are kept.")] = False,
 ) -> None:
     """Re-run a published table: published and measured side by side. An interrupted run goes on where it stopped."""
+    from bagwise.bench.cells import Choice
+    from bagwise.bench.run import Plan, run
+
     choice = Choice(quick, tuple(parse_names(only)), rounds)
     plan = Plan(tables_named(table), data, output, choice, jobs, cluster, fresh, device)
     try:

@@ -1,7 +1,8 @@
 """Which columns say what about the bags: from options to a fit, and from a fitted model back to its columns."""
 
 import inspect
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,71 +10,40 @@ import numpy as np
 
 from bagwise._validation import shorten
 from bagwise.cli.options import parse_names
+from bagwise.cli.stated import NAME_THEM, StatedColumns
 from bagwise.evidence import statements as evidence
 from bagwise.exceptions import BagDataError
 from bagwise.io.bag_data import BagData, Layout, is_archive, read_bags
 from bagwise.io.npz import unnamed_columns
 from bagwise.io.predictions import is_of_classes
-from bagwise.models import discover, load_with_notes
+from bagwise.models import cards, discover_estimators, load_with_notes
 from bagwise.report.answers import label_names
-
-KINDS = ("label", "fraction", "count", "candidates")
-NAME_THEM = "name the column with --label, --fraction, --count or --candidates"
-
-
-@dataclass(frozen=True)
-class StatedColumns:
-    """What bags say (one of ``KINDS``) and the columns, or arrays of an archive, that say it."""
-
-    kind: str = "label"
-    names: tuple[str, ...] = ()  # none: the usual array of an archive
-
-    @property
-    def option(self) -> str:
-        """As on the command line."""
-        return " ".join((f"--{self.kind}", ",".join(self.names))).strip()
-
-
-def chosen(
-    label: str | None, fraction: str | None, count: str | None, candidates: str | None = None
-) -> StatedColumns | None:
-    """The one option that was given, or None; two of them are an error."""
-    given = [
-        StatedColumns(kind, tuple(parse_names(text)))
-        for kind, text in zip(KINDS, (label, fraction, count, candidates), strict=True)
-        if text is not None
-    ]
-    if len(given) > 1:
-        both = " and ".join(stated.option for stated in given)
-        raise BagDataError(f"{both}: what is known of the bags comes from one of these options, not from several.")
-    return given[0] if given else None
-
 
 # ---------------------------------------------------------------- for a fit
 
 
 def usual(name: str) -> StatedColumns:
     """What bags say to a model where no option says it: candidates where it takes them, labels otherwise."""
-    return StatedColumns("candidates") if "candidates" in discover()[name].card.evidence else StatedColumns()
+    return StatedColumns("candidates") if "candidates" in cards()[name].evidence else StatedColumns()
 
 
 def with_evidence(name: str, stated: StatedColumns, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings for a model that takes this evidence; one that does not, or a contradiction, is an error."""
-    models = discover()
+    known_cards = cards()
     wanted = {stated.kind: stated.option} | ({} if known is None else {"known": f"--known {known}"})
     for kind, option in wanted.items():
-        if kind not in models[name].card.evidence:
-            others = [other for other, model in models.items() if kind in model.card.evidence]
+        if kind not in known_cards[name].evidence:
+            others = [other for other, card in known_cards.items() if kind in card.evidence]
             raise BagDataError(
-                f"{option}: {name} takes {', '.join(models[name].card.evidence)}; "
+                f"{option}: {name} takes {', '.join(known_cards[name].evidence)}; "
                 + (f"evidence of the kind {kind} is for {', '.join(others)}." if others else f"no model takes {kind}.")
             )
-    if stated.kind == "label" and len(stated.names) > 1 and "candidates" in models[name].card.evidence:
+    if stated.kind == "label" and len(stated.names) > 1 and "candidates" in known_cards[name].evidence:
         raise BagDataError(
             f"{stated.option}: {name} learns one class out of many, whose names stand in one column; where several "
             f"columns of 0/1 say which classes a bag may have, use --candidates {','.join(stated.names)}."
         )
-    if "evidence" not in inspect.signature(models[name]).parameters:
+    if "evidence" not in inspect.signature(discover_estimators()[name]).parameters:
         return settings
     if settings.get("evidence", stated.kind) != stated.kind:
         raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[stated.kind]}; leave it out.")
@@ -87,12 +57,21 @@ def read_for_fit(
     known: str | None,
     features: list[str],
     ignore: list[str],
+    instance_labels: Sequence[str] = (),
     layout: Layout | None = None,
 ) -> BagData:
     """The bags and what they say; without any of it there is nothing to learn from."""
     _check_names(stated, data)
-    names = array_names(stated, data)
-    found = read_bags(data, bag=bag, labels=names, known=known, features=features or None, ignore=ignore, layout=layout)
+    found = read_bags(
+        data,
+        bag=bag,
+        labels=array_names(stated, data),
+        known=known,
+        instance_labels=instance_labels,
+        features=features or None,
+        ignore=ignore,
+        layout=layout,
+    )
     if found.y is None:
         raise BagDataError(f"{data}: nothing is stated about the bags that could be learned from; {NAME_THEM}.")
     return _numbered(_with_table(found, stated)) if stated.kind == "candidates" else found

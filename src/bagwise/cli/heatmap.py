@@ -1,29 +1,23 @@
 """``bagwise heatmap``: where in the slide."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from matplotlib.figure import Figure
-from matplotlib.image import imread
 
-from bagwise._validation import check_below
-from bagwise.bags import Bags
-from bagwise.cli.evidence import SavedModel, open_model
+from bagwise.cli.arguments import ModelFile
 from bagwise.cli.messages import say_written
 from bagwise.cli.options import check_outputs, parse_names
 from bagwise.exceptions import BagDataError
-from bagwise.io.h5 import TileFile, open_tiles
-from bagwise.io.heatmap import write_figure, write_geojson, write_scores
-from bagwise.io.predictions import is_of_classes
-from bagwise.metrics import positive_proba
-from bagwise.plots import HeatmapDisplay
-from bagwise.plots.heatmap import usual_step
+
+if TYPE_CHECKING:
+    from bagwise.cli.evidence import SavedModel
+    from bagwise.io.h5 import TileFile
+    from bagwise.plots import HeatmapDisplay
 
 
 def heatmap(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `bagwise fit`.")],
+    model: ModelFile,
     slides: Annotated[list[Path], typer.Argument(metavar="SLIDE.h5...", help="h5 files with features and coords.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")],
     given_label: Annotated[
@@ -39,11 +33,19 @@ def heatmap(
     ] = None,
 ) -> None:
     """Maps of slides: a picture (PNG), squares for QuPath (GeoJSON) and scores beside coords (h5), one of each."""
+    from matplotlib.image import imread
+
+    from bagwise._validation import check_below
+    from bagwise.cli.evidence import open_model
+    from bagwise.io.h5 import open_tiles
+
     check_below("--level", level, 1.0)
     size = _size(image_size)
     saved = open_model(model)
-    if is_of_classes(saved.estimator):
-        raise BagDataError(f"{model}: {type(saved.estimator).__name__} chooses one class out of many; it has no map.")
+    if not hasattr(saved.estimator, "predict_instance_spread"):
+        raise BagDataError(
+            f"{model}: {type(saved.estimator).__name__} does not say how sure it is of every tile, so it has no map."
+        )
     output.mkdir(parents=True, exist_ok=True)
     opened = [_with_positions(open_tiles(slide)) for slide in slides]
     if any(slide.path.parent.resolve() == output.resolve() for slide in opened):
@@ -70,16 +72,22 @@ def _size(text: str | None) -> tuple[float, float] | None:
     return None if text is None else (sizes[0], sizes[1])
 
 
-def _with_positions(slide: TileFile) -> TileFile:
+def _with_positions(slide: "TileFile") -> "TileFile":
     if not slide.unit:
         raise BagDataError(f"{slide.path}: has no coords, so there is no place to draw its tiles at.")
     return slide
 
 
 def _judged(
-    saved: SavedModel, slide: TileFile, given_label: str | None, image: Any, image_size: Any
-) -> tuple[HeatmapDisplay, dict[str, Any]]:
+    saved: "SavedModel", slide: "TileFile", given_label: str | None, image: Any, image_size: Any
+) -> tuple["HeatmapDisplay", dict[str, Any]]:
     """The map of the first label, and the scores of all of them."""
+    import numpy as np
+
+    from bagwise.bags import Bags
+    from bagwise.metrics import positive_proba
+    from bagwise.plots import HeatmapDisplay
+
     model = saved.estimator
     bags = Bags(slide.read(0, slide.shape[0]), np.zeros(slide.shape[0], dtype=np.int64))
     told = {} if given_label is None else {"given": _class_of(model, given_label)}
@@ -100,6 +108,8 @@ def _judged(
 
 def _class_of(model: Any, text: str) -> Any:
     """The label that the user typed, for one bag, as the model knows it."""
+    import numpy as np
+
     classes = np.ravel(model.classes_)[:2].tolist()
     found = [value for value in classes if str(value) == text]
     if not found:
@@ -109,9 +119,15 @@ def _class_of(model: Any, text: str) -> Any:
 
 
 def _write(
-    slide: TileFile, display: HeatmapDisplay, tables: dict[str, Any], name: Path, level: float, saved: SavedModel
+    slide: "TileFile", display: "HeatmapDisplay", tables: dict[str, Any], name: Path, level: float, saved: "SavedModel"
 ) -> None:
     """Three files that share a name; dots in it stay."""
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from bagwise.io.heatmap import write_figure, write_geojson, write_scores
+    from bagwise.plots.heatmap import usual_step
+
     paths = {ending: Path(f"{name}{ending}") for ending in (".png", ".geojson", ".scores.h5")}
     figure = Figure(figsize=(10.5, 4.6), layout="constrained")
     display.plot(figure.subplots(1, 2), level=level)

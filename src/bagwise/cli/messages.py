@@ -3,16 +3,17 @@
 import io
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
 from bagwise._files import PathLike, is_standard_output
-from bagwise._validation import visible
-from bagwise.bags import Bags
+from bagwise._text import visible
+
+if TYPE_CHECKING:
+    from bagwise.bags import Bags
 
 
 def say_written(what: str, path: PathLike) -> None:
@@ -20,23 +21,32 @@ def say_written(what: str, path: PathLike) -> None:
     typer.echo(visible(f"{what}: {path}"), err=is_standard_output(path))
 
 
-def say_fitted(model: Any, bags: Bags, seconds: float, path: PathLike) -> None:
+def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None:
     """How a fit went, and where the model is."""
-    end = "settled" if model.trace_.converged else "not settled"
-    fallback = getattr(model, "fallback_", None)
-    end = f"{end}, instead of another: {fallback}" if fallback else end
-    inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
     typer.echo(
         f"{type(model).__name__}: {len(bags)} bags, {bags.n_instances} instances, {bags.n_features} features; "
-        f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end}) in {seconds:.1f} s",
+        f"{_course(model)} in {seconds:.1f} s",
         err=is_standard_output(path),
     )
     effect = getattr(model, "size_effect_", None)
     if effect is not None:
+        import numpy as np
+
         pairs = zip(np.ravel(effect.mean), np.ravel(effect.sd), strict=True)
         each = ", ".join(f"{mean:.2f} ± {sd:.2f}" for mean, sd in pairs)
         typer.echo(f"effect of log size on every instance of a bag: {each}", err=is_standard_output(path))
     say_written("model", path)
+
+
+def _course(model: Any) -> str:
+    """The iterations of a fit; baselines keep no record of theirs."""
+    if not hasattr(model, "trace_"):
+        return "fitted"
+    end = "settled" if model.trace_.converged else "not settled"
+    fallback = getattr(model, "fallback_", None)
+    end = f"{end}; {fallback}, so this inference was used" if fallback else end
+    inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
+    return f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end})"
 
 
 def say_refusal(error: BaseException) -> None:
@@ -67,3 +77,9 @@ def print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def say_skipped(skipped: Mapping[str, str]) -> None:
+    """The files of a folder that were left out, one line each, on standard error."""
+    for name, why in skipped.items():
+        typer.echo(f"bagwise: left out {name}: {why}", err=True)

@@ -70,6 +70,11 @@ class CountEvidence:
         arrays = (self.labels, self.offsets, self.known, np.array(self.label_noise), *self.tables, *self.speaks)
         return b"|".join(b"" if part is None else np.ascontiguousarray(part).tobytes() for part in arrays)
 
+    def only_labels(self) -> bool:
+        """Whether plain labels are all that bags state, and some do."""
+        tabled = any(speaks is not None and speaks.any() for speaks in self.speaks)
+        return not tabled and not bool(np.isnan(self.labels).all())
+
     def observed(self) -> NDArray[np.bool_]:
         """(B, K) whether a bag states anything."""
         seen = ~np.isnan(self.labels)

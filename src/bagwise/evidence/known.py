@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bagwise.bags import Bags
 from bagwise.evidence.labels import Labels
 from bagwise.exceptions import BagDataError
+from bagwise.sources.rows import StoredRows
 
 
 def has_known(bags: Bags) -> bool:
@@ -39,6 +40,8 @@ def with_known_as_bags(bags: Bags, labels: Labels) -> tuple[Bags, NDArray[np.flo
 
 
 def _stacked(X: Any, more: Any) -> Any:
+    if isinstance(X, StoredRows):
+        return X.followed_by(more)
     return scipy.sparse.vstack([X, more]).tocsr() if scipy.sparse.issparse(X) else np.concatenate([X, more])
 
 

@@ -8,6 +8,7 @@ if the bag is, and says nothing otherwise. So every model of labels learns from 
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
@@ -50,18 +51,13 @@ def two_levels(bags: Bags, y: Any, part_y: Any) -> TwoLevels:
     unit = np.where(alone, len(bags) + np.arange(len(parts)), owner)
     shared = np.bincount(owner[alone], minlength=len(bags)) > 0
     remainders = [f"{name} (other parts)" if cut else name for name, cut in zip(bags.ids, shared, strict=True)]
-    names = np.array([*remainders, *parts.ids], dtype=object)
-    return _units(bags, parts, unit, names, np.concatenate([rest, pieces]))
-
-
-def _units(bags: Bags, parts: Bags, unit: NDArray[Any], names: NDArray[Any], labels: Floats) -> TwoLevels:
-    of_rows = unit[parts.index]
-    made = Bags(
-        bags.X, names[of_rows], feature_names=bags.feature_names, known=bags.known, part=bags.part, meta=bags.meta
+    numbers, found_units = pd.factorize(unit)
+    names = np.array([*remainders, *parts.ids], dtype=object)[found_units]
+    keys = np.array(bags.ids if bags.group is None else bags.group, dtype=object)[owner]
+    made = parts[np.argsort(numbers, kind="stable")].merged(np.sort(numbers), names)
+    return TwoLevels(
+        made.with_group(keys[np.unique(numbers, return_index=True)[1]]), np.concatenate([rest, pieces])[found_units]
     )
-    first = made.rows[made.offsets[:-1]]
-    keys = np.array(bags.ids if bags.group is None else bags.group, dtype=object)[bags.index[first]]
-    return TwoLevels(made.with_rows(bags.rows[made.rows]).with_group(keys), labels[of_rows[first]])
 
 
 def _labels(y: Any, bags: Bags) -> Floats:

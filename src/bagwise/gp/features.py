@@ -22,13 +22,14 @@ from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
-from bagwise.gp.moments import column_moments
+from bagwise.gp.moments import column_moments, column_summary
 from bagwise.numerics.linalg import DEFAULT_JITTER, cholesky, owned, whiten
 from bagwise.numerics.segments import Segments
 
 SELECTIONS = ("kmeans++", "random", "principal")
-_CHUNK_ROWS = {"cpu": 8192, "cuda": 131072}
-_CHUNK_ENTRIES = {"cpu": 2**24, "cuda": 2**28}  # of dense rows at a time, where there are very many columns
+CHUNK_ROWS = 32_768  # where chunks begin must not depend on the device: sums would round otherwise
+_CHUNK_ENTRIES = 2**24  # of dense rows at a time, where there are very many columns
+_BLOCK_ROWS = {"cpu": 2048, "cuda": 131_072}  # of which a kernel is computed at once
 _LARGEST_POOL = 2**27  # entries of sparse rows made dense to choose inducing inputs from: 1 GB
 _KMEANS_ROWS = 10_000
 _KMEANS_ITERATIONS = 50
@@ -117,16 +118,28 @@ class Features:
 
         ``sizes`` (B,) are those of the bags where they stand for parts of larger ones.
         """
+        for part, _, design in self.parts(bags, sizes):
+            yield part, design
+
+    def parts(self, bags: Bags, sizes: NDArray[np.int64] | None = None) -> Iterator[tuple[slice, Bags, Design]]:
+        """The same with the bags of each part themselves, their rows in memory."""
         inverse = self._inverse()
-        for part in bag_slices(bags.offsets, _rows_at_once(self.device, bags.n_features)):
-            some = bags[part]
-            segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
-            phi, kappa = self._rows(some.X, inverse)
-            if self.size_range is not None:
-                own = some.sizes if sizes is None else sizes[part]
-                phi[:, self.n_inducing] = segments.spread(self.log_sizes(own))
-            _refuse_lost_rows(phi, kappa, some)
-            yield part, Design(phi, kappa, segments)
+        for part in chunk_slices(bags):
+            some = bags[part].in_memory()
+            yield part, some, self._design(some, some.sizes if sizes is None else sizes[part], inverse)
+
+    def design(self, bags: Bags) -> Design:
+        """The features of a single chunk."""
+        some = bags.in_memory()
+        return self._design(some, some.sizes, self._inverse())
+
+    def _design(self, some: Bags, sizes: NDArray[np.int64], inverse: Tensor | None) -> Design:
+        segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
+        phi, kappa = self._rows(some.X, inverse)
+        if self.size_range is not None:
+            phi[:, self.n_inducing] = segments.spread(self.log_sizes(sizes))
+        _refuse_lost_rows(phi, kappa, some)
+        return Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:
         # One product with L⁻¹ is faster than a triangular solve per chunk; L has condition 1/√jitter at most.
@@ -149,7 +162,7 @@ class Features:
         """φ and κ of some rows, filled in block by block: a kernel needs several times the memory of its result."""
         phi = torch.empty(X.shape[0], self.n_columns, dtype=self.dtype, device=self.device)
         kappa = torch.empty(X.shape[0], dtype=self.dtype, device=self.device)
-        block = max(1, _CHUNK_ROWS[self.device.type] // 4)
+        block = _BLOCK_ROWS[self.device.type]
         for start in range(0, X.shape[0], block):
             rows = slice(start, start + block)
             self._fill(self._against_inducing(X[rows]), inverse, phi[rows], kappa[rows])
@@ -230,12 +243,14 @@ def make_features(
     ``project`` rows are scaled to unit length and projected on so many principal directions, for sparse rows.
     """
     names = kernels.NAMES if whitened else kernels.COLUMN_NAMES
+    sample = None if project is not None else _sample(bags, n_inducing, inducing, random)
     ground = make_ground(bags, bias=bias, standardize=standardize, jitter=jitter, device=device, dtype=dtype)
     if project is not None:
         ground = projected_ground(ground, bags, project, random)
+        sample = _sample(bags, n_inducing, inducing, random)
     width = bags.n_features if ground.projection is None else ground.projection.shape[1]
     made = kernels.make_kernel(kernel, width, lengthscale, dtype, names).to(device)
-    rows, origin = _inducing_rows(bags, n_inducing, inducing, ground, random)
+    rows, origin = _inducing_rows(bags, sample, inducing, ground, random)
     if not whitened:
         return Features(made, rows.to(dtype), None, **ground._asdict(), origin=origin)
     return assemble(made, rows.to(dtype), **ground._asdict(), origin=origin)
@@ -288,18 +303,9 @@ def own_scale(bags: Bags, kernel: Any, standardize: bool) -> float | None:
     """
     if standardize or not isinstance(kernel, str):
         return None
-    mean, deviation = column_moments(bags.X)
-    varies = np.square(deviation) * _varying(bags.X)
-    spread = varies.sum() + (np.square(mean).sum() if kernels.is_linear(kernel) else 0.0)
+    mean, deviation, varies = column_summary(bags.X)
+    spread = (np.square(deviation) * varies).sum() + (np.square(mean).sum() if kernels.is_linear(kernel) else 0.0)
     return math.sqrt(spread) if np.isfinite(spread) and spread > 0 else None
-
-
-def _varying(X: Any) -> NDArray[np.bool_]:
-    """Which columns are not constant."""
-    if scipy.sparse.issparse(X):
-        low, high = (np.asarray(part.todense()).ravel() for part in (X.min(axis=0), X.max(axis=0)))
-        return np.asarray(low < high)
-    return np.asarray(X.min(axis=0) < X.max(axis=0))
 
 
 def assemble(
@@ -379,8 +385,9 @@ def _no_moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
     return zeros, torch.ones_like(zeros)
 
 
-def _rows_at_once(device: torch.device, n_features: int) -> int:
-    return max(1, min(_CHUNK_ROWS[device.type], _CHUNK_ENTRIES[device.type] // n_features))
+def chunk_slices(bags: Bags) -> Iterator[slice]:
+    """The bags of every chunk: a matter of their sizes and of the number of features alone."""
+    return bag_slices(bags.offsets, max(1, min(CHUNK_ROWS, _CHUNK_ENTRIES // bags.n_features)))
 
 
 def bag_slices(offsets: NDArray[np.int64], rows: int) -> Iterator[slice]:
@@ -396,7 +403,7 @@ def standardised_rows(X: Any, shift: Tensor, scale: Tensor, projection: Tensor |
     if projection is not None:
         rows = _unit_rows(X) @ projection.cpu().double().numpy()
         return torch.tensor(np.asarray(rows), dtype=shift.dtype, device=shift.device)
-    dense = X.toarray() if scipy.sparse.issparse(X) else X
+    dense = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
     return torch.tensor(dense, dtype=shift.dtype, device=shift.device).sub_(shift).div_(scale)  # a copy of this chunk
 
 
@@ -414,27 +421,40 @@ def _sparse_products(X: Any, inducing: Tensor, shift: Tensor, scale: Tensor) -> 
     return cross, np.asarray(squares).clip(min=0.0)
 
 
-def _inducing_rows(
-    bags: Bags,
-    n_inducing: int | None,
-    inducing: Any,
-    ground: Ground,
-    random: np.random.RandomState,
-) -> tuple[Tensor, str]:
+class _Sample(NamedTuple):
+    """Which rows inducing inputs are chosen from, in ascending order, and how many of them are wanted."""
+
+    rows: NDArray[np.int64]
+    wanted: int
+
+
+def _sample(bags: Bags, n_inducing: int | None, inducing: Any, random: np.random.RandomState) -> _Sample | None:
+    """None where inducing inputs are given. Rows in a file are put aside when they come by for the moments."""
     if not isinstance(inducing, str):
-        return ground.rows(_given_rows(inducing, bags.n_features)), "given"
+        return None
     check.check_option("inducing", inducing, SELECTIONS)
     wanted = bags.n_instances if n_inducing is None else check.check_count("n_inducing", n_inducing)
     looked_at = min(bags.n_instances, _sample_size(wanted, bags.n_features))
     rows = np.sort(random.choice(bags.n_instances, looked_at, replace=False))
+    if bags.stays_in_file:
+        bags.X.keep(rows)
+    return _Sample(rows, wanted)
+
+
+def _inducing_rows(
+    bags: Bags, sample: _Sample | None, inducing: Any, ground: Ground, random: np.random.RandomState
+) -> tuple[Tensor, str]:
+    if sample is None:
+        return ground.rows(_given_rows(inducing, bags.n_features)), "given"
+    looked_at, wanted = len(sample.rows), sample.wanted
     if ground.projection is None:
         _check_dense(bags.X, looked_at)
-    pool = _distinct(ground.rows(bags.X[rows]).cpu().numpy())
+    pool = _distinct(ground.rows(bags.X[sample.rows]).cpu().numpy())
     if inducing == "principal":
         return _principal(pool, wanted, ground.shift.device)
     if len(pool) <= wanted:
-        sample = f" of a sample of {looked_at}" if looked_at < bags.n_instances else ""
-        chosen, origin = pool, f"all {len(pool)} distinct instances{sample}"
+        few = f" of a sample of {looked_at}" if looked_at < bags.n_instances else ""
+        chosen, origin = pool, f"all {len(pool)} distinct instances{few}"
     else:
         chosen, origin = _select(pool, wanted, inducing, random), inducing
     return torch.tensor(chosen, device=ground.shift.device), origin
@@ -468,7 +488,7 @@ def _given_rows(inducing: Any, n_features: int) -> Any:
 
 def _sample_size(wanted: int, n_features: int) -> int:
     """How many instances to choose the inducing inputs from: enough for k-means, within the memory of a few chunks."""
-    bounded = min(max(_KMEANS_ROWS, 20 * wanted), 4 * _CHUNK_ENTRIES["cpu"] // n_features)
+    bounded = min(max(_KMEANS_ROWS, 20 * wanted), 4 * _CHUNK_ENTRIES // n_features)
     return max(2 * wanted, bounded)
 
 

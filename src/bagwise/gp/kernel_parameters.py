@@ -17,8 +17,13 @@ LENGTHSCALE_SPREAD = 1.0  # around √D
 VARIANCE_CENTRE, VARIANCE_SPREAD = 8.0, 1.5
 OTHER_SPREAD = 1.5  # around the value the kernel came with
 
+# Where else a search may begin: by how much variances and lengthscales are larger, where there are such.
+LARGER_VARIANCES, LARGER_LENGTHSCALES = (1.0, 8.0), (1.0, 2.0, 4.0)
+_VARIANCES = ("raw_outputscale", "raw_variance")
+
 
 class _Entry(NamedTuple):
+    name: str
     raw: Tensor
     constraint: Any  # None: the parameter is used as it is
     centre: float | Vector = 0.0
@@ -63,6 +68,20 @@ class KernelParameters:
                 c = entry.constraint
                 entry.raw.copy_(c.inverse_transform(new.exp() + c.lower_bound) if entry.logarithmic else new)
 
+    def starts(self) -> list[Vector]:
+        """Where a search may begin: here, and where variances and lengthscales are some times larger."""
+        here = self.get()
+        variances, lengthscales = (self._named(names) for names in (_VARIANCES, ("raw_lengthscale",)))
+        return [
+            here + math.log(variance) * variances + math.log(lengthscale) * lengthscales
+            for variance in (LARGER_VARIANCES if variances.any() else (1.0,))
+            for lengthscale in (LARGER_LENGTHSCALES if lengthscales.any() else (1.0,))
+        ]
+
+    def _named(self, names: tuple[str, ...]) -> Vector:
+        """1 for the entries of such parameters that are there by their logarithm, 0 for all others."""
+        return _joined([np.full(e.raw.numel(), float(e.logarithmic and e.name.endswith(names))) for e in self._entries])
+
     def gradient(self) -> Vector:
         """The gradient that ``backward`` left, in the coordinates of the vector."""
         return _joined([_chained(entry) for entry in self._entries])
@@ -83,7 +102,7 @@ def _mapped_features(kernel: Kernel, n_features: int) -> int:
 
 
 def _entry(name: str, raw: Tensor, constraint: Any, kernel: Kernel, n_features: int | None) -> _Entry:
-    entry = _Entry(raw, constraint)
+    entry = _Entry(name, raw, constraint)
     if not entry.logarithmic:
         return entry._replace(centre=raw.detach().cpu().numpy().ravel().copy())
     if n_features is None:

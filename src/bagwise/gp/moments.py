@@ -7,6 +7,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from bagwise.sources.rows import StoredRows
+
 Floats = NDArray[np.float64]
 
 _ROWS = 8192  # at a time
@@ -23,13 +25,32 @@ class _Course(NamedTuple):
     high: Floats
 
 
+class ColumnSummary(NamedTuple):
+    """What standardising needs to know of every column."""
+
+    mean: Floats
+    scale: Floats  # standard deviation, 1 for a constant column; infinite where a number is too large
+    varies: NDArray[np.bool_]
+
+
 def column_moments(X: Any) -> tuple[Floats, Floats]:
     """Mean and standard deviation of every column (1 for a constant one); infinite where a number is too large."""
+    return column_summary(X)[:2]
+
+
+def column_summary(X: Any) -> ColumnSummary:
+    """One pass over the rows. Those that stay in a file remember it, so that the file is not read for it again."""
+    if isinstance(X, StoredRows) and X.summary is not None:
+        found: ColumnSummary = X.summary
+        return found
     with np.errstate(over="ignore", invalid="ignore"):
-        return _sparse_moments(X) if scipy.sparse.issparse(X) else _dense_moments(X)
+        found = _sparse_summary(X) if scipy.sparse.issparse(X) else _dense_summary(X)
+    if isinstance(X, StoredRows):
+        X.summary = found
+    return found
 
 
-def _dense_moments(X: Any) -> tuple[Floats, Floats]:
+def _dense_summary(X: Any) -> ColumnSummary:
     course = _pass_over(X)
     span = course.high - course.low
     constant = span <= _ROUNDING * np.maximum(np.abs(course.low), np.abs(course.high))
@@ -37,17 +58,18 @@ def _dense_moments(X: Any) -> tuple[Floats, Floats]:
     lost = ~constant & np.isfinite(span) & ~(np.isfinite(scale) & (course.squares > np.finfo(float).tiny / _ROUNDING))
     if lost.any():  # squares of such numbers are none: the columns are seen again in units of their span
         unit, shift = span[lost], course.low[lost]
-        again = _pass_over(X[:, lost], shift, unit)
+        again = _pass_over(X, shift, unit, lost)
         course.mean[lost] = shift + unit * again.mean
         scale[lost] = unit * np.sqrt(again.squares / again.n)
-    return course.mean, np.where(constant, 1.0, scale)
+    return ColumnSummary(course.mean, np.where(constant, 1.0, scale), course.low < course.high)
 
 
-def _pass_over(X: Any, shift: Any = 0.0, unit: Any = 1.0) -> _Course:
-    width = X.shape[1]
+def _pass_over(X: Any, shift: Any = 0.0, unit: Any = 1.0, columns: Any = slice(None)) -> _Course:
+    width = len(np.arange(X.shape[1])[columns])
     course = _Course(0, np.zeros(width), np.zeros(width), np.full(width, np.inf), np.full(width, -np.inf))
     for start in range(0, X.shape[0], _ROWS):
-        course = _joined(course, (X[start : start + _ROWS].astype(np.float64, copy=False) - shift) / unit)
+        rows = np.asarray(X[start : start + _ROWS], dtype=np.float64)[:, columns]
+        course = _joined(course, (rows - shift) / unit)
     return course
 
 
@@ -65,7 +87,7 @@ def _joined(course: _Course, rows: Floats) -> _Course:
     )
 
 
-def _sparse_moments(X: Any) -> tuple[Floats, Floats]:
+def _sparse_summary(X: Any) -> ColumnSummary:
     """In units of the largest number of each column, whose squares are numbers too."""
     rows = X.astype(np.float64)
     largest = np.asarray(abs(rows).max(axis=0).todense()).ravel()
@@ -73,4 +95,5 @@ def _sparse_moments(X: Any) -> tuple[Floats, Floats]:
     rows.data /= unit[rows.indices]
     mean, variance = mean_variance_axis(rows, axis=0)
     constant = variance <= np.square(_ROUNDING * np.maximum(np.abs(mean), 1.0))
-    return unit * mean, np.where(constant, 1.0, unit * np.sqrt(variance))
+    low, high = (np.asarray(part.todense()).ravel() for part in (X.min(axis=0), X.max(axis=0)))
+    return ColumnSummary(unit * mean, np.where(constant, 1.0, unit * np.sqrt(variance)), low < high)

@@ -9,7 +9,8 @@ everyone knows (small), and sums that are added over chunks. An inference only e
 live (memory, a file, a GPU, other machines) is the business of whoever implements it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -45,6 +46,9 @@ class Chunk(NamedTuple):
 Step = Callable[[Chunk, Any, Any], tuple[Sums, Any]]
 
 
+View = Callable[[Chunk], Chunk]
+
+
 class Chunks(Protocol):
     """Anything that can show its chunks to a step and add up the answers."""
 
@@ -52,39 +56,108 @@ class Chunks(Protocol):
         """Run ``step`` on every chunk, keep what each remembers, return the sums."""
 
 
+class HeldChunks(Chunks, Protocol):
+    """Chunks that can be held in other ways, too."""
+
+    remembered: list[Any]  # one entry per chunk, which only these chunks can read
+
+    def through(self, view: View) -> "HeldChunks":
+        """The same chunks, each seen through a function, with a memory of their own."""
+
+
+class TreeSum:
+    """Adds sums in a tree that depends on nothing but how many there are: ((0 + 1) + (2 + 3)) + (4 + 5) …
+
+    Whoever adds up, in whatever order answers come, rounds alike; and only log₂ n of them are held at a time.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, Sums]] = []  # complete subtrees with their heights, the highest first
+
+    def add(self, sums: Sums) -> None:
+        """The next sums: of one chunk, or always of the same power of two of chunks (of the last, perhaps fewer)."""
+        height, total = 0, {name: value.to(torch.float64) for name, value in sums.items()}
+        while self._open and self._open[-1][0] == height:
+            total = added(self._open.pop()[1], total)
+            height += 1
+        self._open.append((height, total))
+
+    def total(self) -> Sums:
+        """What all of them make; nothing of none."""
+        if not self._open:
+            return {}
+        *others, (_, total) = self._open
+        for _, sums in reversed(others):
+            total = added(sums, total)
+        return total
+
+
+def added(one: Sums, other: Sums) -> Sums:
+    """Sum by sum."""
+    return {name: value + other[name] for name, value in one.items()}
+
+
 class InMemory:
-    """Chunks in this process's memory, in order."""
+    """Chunks that this process works on one after the other; the sequence of them may read each from a file."""
 
     def __init__(self, chunks: Iterable[Chunk], remembered: Sequence[Any] | None = None) -> None:
-        self.chunks = list(chunks)
+        self.chunks: Sequence[Chunk] = chunks if isinstance(chunks, Sequence) else list(chunks)
         self.remembered: list[Any] = [None] * len(self.chunks) if remembered is None else list(remembered)
 
     def sweep(self, step: Step, shared: Any) -> Sums:
         """Run ``step`` on every chunk; sums are kept in double precision whatever the chunks are in."""
-        total: Sums = {}
+        tree = TreeSum()
         for number, chunk in enumerate(self.chunks):
             sums, self.remembered[number] = step(chunk, self.remembered[number], shared)
-            for name, value in sums.items():
-                total[name] = total[name] + value if name in total else value.to(torch.float64)
-        return total
+            tree.add(sums)
+        return tree.total()
+
+    def through(self, view: View) -> "InMemory":
+        """The same chunks, each seen through a function, with a memory of their own."""
+        return InMemory(Seen(self.chunks, view))
 
 
-def in_memory(features: Features, bags: Bags, evidence: BagModel, *, integrated: bool = False) -> InMemory:
-    """The chunks of some bags and what they say, features computed once.
+class Seen(Sequence[Chunk]):
+    """Chunks seen through a function, which is asked whenever one is looked at."""
+
+    def __init__(self, chunks: Sequence[Chunk], view: View) -> None:
+        self._chunks, self._view = chunks, view
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._view(self._chunks[number])
+
+
+@dataclass(frozen=True)
+class OfColumn:
+    """A chunk as one label column sees it."""
+
+    column: int
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        """What the bags state about this column alone."""
+        return chunk._replace(evidence=chunk.evidence.of_column(self.column))
+
+
+def chunks_as_made(features: Features, bags: Bags, model: BagModel, *, integrated: bool = False) -> Iterator[Chunk]:
+    """The chunks of some bags and what they say, one after the other.
 
     ``integrated``: f is integrated out beforehand, m | v ~ N(φᵀv, s²) with s² = 1 + κ; then φ/s takes the place of φ
     and nothing is left over (theory section 1.4).
     """
-    return InMemory(
-        Chunk(
-            _integrated(design) if integrated else design,
-            evidence.chunk(part, features.dtype, features.device),
-            int(evidence.offsets[part.start]),
-        )
-        for part, design in features.designs(bags)
-    )
+    for part, design in features.designs(bags):
+        evidence = model.chunk(part, features.dtype, features.device)
+        yield Chunk(integrated_out(design) if integrated else design, evidence, int(model.offsets[part.start]))
 
 
-def _integrated(design: Design) -> Design:
+def in_memory(features: Features, bags: Bags, model: BagModel, *, integrated: bool = False) -> InMemory:
+    """The chunks of some bags, all in memory, features computed once."""
+    return InMemory(chunks_as_made(features, bags, model, integrated=integrated))
+
+
+def integrated_out(design: Design) -> Design:
+    """φ/s for φ, with nothing left over; the old φ is overwritten."""
     scale = torch.sqrt(1.0 + design.kappa)
     return Design(design.phi.div_(scale[:, None]), torch.zeros_like(design.kappa), design.segments)

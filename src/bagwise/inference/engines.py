@@ -18,10 +18,11 @@ from bagwise.exceptions import ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.bag_propagation import BagPropagation, joined_posterior
-from bagwise.inference.chunks import InMemory, in_memory
+from bagwise.inference.chunks import OfColumn
 from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.loop import Trace, Watch, iterate, one_after_the_other
 from bagwise.inference.mean_field import MeanField
+from bagwise.inference.places import chunks_of
 
 LARGE_BAG = 30.0  # mean size of the bag of an instance above which one site per bag serves better than messages
 LARGEST_MESSAGES = 50_000  # instances × label columns above which the mean field is preferred to messages
@@ -73,7 +74,7 @@ def size_of_own_bag(sizes: NDArray[np.int64]) -> float:
 
 def by_messages(features: Features, bags: Bags, evidence: CountEvidence, limits: Limits) -> Inferred:
     """Messages to every instance; an error where they do not settle or claim the impossible."""
-    chunks = in_memory(features, bags, ProbitCounts(evidence))
+    chunks = chunks_of(features, bags, ProbitCounts(evidence))
     state = ExpectationPropagation(chunks, features.n_columns, evidence.labels.shape[1], features.device)
     trace = iterate(state.step, name="log evidence", **limits.of("ep"))
     if not trace.interrupted:
@@ -84,11 +85,10 @@ def by_messages(features: Features, bags: Bags, evidence: CountEvidence, limits:
 
 def by_bag_sites(features: Features, bags: Bags, evidence: CountEvidence, limits: Limits, seed: int) -> Inferred:
     """One site per labelled bag, label column after label column; an error where they do not settle."""
-    chunks = in_memory(features, bags, ProbitCounts(evidence)).chunks
+    chunks = chunks_of(features, bags, ProbitCounts(evidence))
     parts: list[Inferred] = []
     for column in range(evidence.labels.shape[1]):
-        held = InMemory([chunk._replace(evidence=chunk.evidence.of_column(column)) for chunk in chunks])
-        state = BagPropagation(held, features.n_columns, features.device, seed)
+        state = BagPropagation(chunks.through(OfColumn(column)), features.n_columns, features.device, seed)
         trace = iterate(state.step, name="log evidence", **limits.of("bag-ep"))
         if not trace.interrupted:
             state.finish()
@@ -114,7 +114,7 @@ def _side_by_side(parts: list[Inferred], n_labels: int) -> Inferred:
 def by_mean_field(features: Features, bags: Bags, evidence: CountEvidence, limits: Limits) -> Inferred:
     """The mean field, f integrated out beforehand; warns where its bound has not settled."""
     observed = torch.as_tensor(evidence.observed(), device=features.device)
-    state = MeanField(in_memory(features, bags, ProbitCounts(evidence), integrated=True), observed)
+    state = MeanField(chunks_of(features, bags, ProbitCounts(evidence), integrated=True), observed)
     trace = iterate(state.lbfgs_step, name="bound", **limits.of("vi"))
     if not trace.converged and not trace.interrupted:
         warn_user(

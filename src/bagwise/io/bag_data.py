@@ -1,6 +1,6 @@
 """One way in for every kind of data: a table, an archive or a folder of h5 files as bags and labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,18 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
+from bagwise._archives import read_limit
 from bagwise._files import PathLike
 from bagwise._validation import shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
+from bagwise.inference.places import PLACE
 from bagwise.io.folder import FolderTable, read_folder
+from bagwise.io.headers import refuse_missing
 from bagwise.io.npz import known_in_order, read_archive
+from bagwise.io.table_sizes import parquet_bytes
 from bagwise.io.tables import SUFFIXES, read_table
+from bagwise.sources.parquet import common_schema, parquet_files
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,11 @@ class Layout:
         """Columns that are to be read as text."""
         return [name for name in (self.part, self.group) if name is not None]
 
-    def within(self, columns: "pd.Index[Any]") -> "Layout":
+    def described(self) -> dict[str, Any]:
+        """As arguments of ``Bags.from_frame`` and ``Bags.open``."""
+        return {"part": self.part, "group": self.group, "meta": self.meta}
+
+    def within(self, columns: Iterable[str]) -> "Layout":
         """The same without optional columns that a table does not have."""
         gone = self.optional - set(columns)
         part, group = (None if name in gone else name for name in (self.part, self.group))
@@ -62,7 +71,9 @@ def read_bags(
     labels_may_be_absent: bool = False,
     layout: Layout | None = None,
 ) -> BagData:
-    """Read bags from a long table (``bag`` names the column of keys), an ``.npz`` archive or a folder of h5 files.
+    """Read bags from a long table (``bag`` names the column of keys), an ``.npz`` archive or a folder.
+
+    A folder holds h5 files, or Parquet files with the rows of one table.
 
     ``labels`` name what each bag says (labels, a fraction, the two ends of a range), ``known`` the individually known
     instance labels that become ``bags.known``; in an archive both are names of arrays. ``features=None`` takes every
@@ -70,12 +81,15 @@ def read_bags(
     ``labels`` is read as unlabelled, and one that lacks ``known`` as knowing no instance.
     """
     layout = layout or Layout()
-    if Path(path).is_dir():
+    if _is_of_h5(path, layout):
         _refuse_of_folder(path, known, instance_labels, features, ignore)
         return _from_folder(path, bag, labels, labels_may_be_absent, layout)
     if is_archive(path):
         _refuse_of_archive(path, layout)
         return _from_archive(path, labels, known, labels_may_be_absent)
+    if is_left_in_its_file(path):
+        asked = {"bag": _bag_column(path, bag), "features": features, "known": known, "ignore": ignore}
+        return _from_file(path, labels, instance_labels, asked, labels_may_be_absent, layout)
     frame = read_table(path, _bag_column(path, bag), layout.keys())
     layout = layout.within(frame.columns)
     if labels_may_be_absent:
@@ -88,6 +102,39 @@ def read_bags(
         return found
     where = f"{path}: column {known!r}"
     return replace(found, bags=known_in_order(found.bags, frame[known].to_numpy(), where))
+
+
+def _is_of_h5(path: PathLike, layout: Layout) -> bool:
+    """Whether this is a folder of h5 files rather than one of Parquet files."""
+    place = Path(path)
+    return place.is_dir() and (layout.table is not None or not any(place.glob("*.[pP][aA][rR][qQ][uU][eE][tT]")))
+
+
+def is_left_in_its_file(path: PathLike) -> bool:
+    """Whether rows are read on demand: those of a folder of Parquet files, or of one that is too large for memory."""
+    place = Path(path)
+    if not place.is_dir() and place.suffix.lower() != ".parquet":
+        return False
+    return place.is_dir() or parquet_bytes(place) > min(PLACE.get().memory_bytes(), read_limit())
+
+
+def _from_file(
+    path: PathLike,
+    labels: Sequence[str],
+    instance_labels: Sequence[str],
+    asked: dict[str, Any],
+    may_be_absent: bool,
+    layout: Layout,
+) -> BagData:
+    columns = common_schema(parquet_files(path)).names
+    layout = layout.within(columns)
+    if may_be_absent:
+        labels = labels if set(labels) <= set(columns) else ()
+        asked["known"] = asked["known"] if asked["known"] in columns else None
+    named: dict[str, Any] = {"label": list(labels) or None, "instance_label": list(instance_labels) or None}
+    found = Bags.open(path, **asked, **named, **layout.described())
+    bags, y, instance_y = (*found, None)[:3] if isinstance(found, tuple) else (found, None, None)
+    return BagData(bags, _labelled(y, bags, labels), _squeezed(instance_y), tuple(labels))
 
 
 def is_archive(path: PathLike) -> bool:
@@ -104,8 +151,8 @@ def _from_frame(
     unused: Sequence[str],
     layout: Layout,
 ) -> BagData:
-    described: dict[str, Any] = {"part": layout.part, "group": layout.group, "meta": layout.meta}
-    bags = Bags.from_frame(frame, bag, features=features, label=list(labels) or None, ignore=unused, **described)
+    named = layout.described()
+    bags = Bags.from_frame(frame, bag, features=features, label=list(labels) or None, ignore=unused, **named)
     bags, y = bags if labels else (bags, None)
     instance_y = frame[list(instance_labels)].to_numpy()[bags.rows] if instance_labels else None
     return BagData(bags, _labelled(y, bags, labels), _squeezed(instance_y), tuple(labels))
@@ -166,11 +213,7 @@ def _check_columns(path: PathLike, frame: pd.DataFrame, names: Sequence[str], fe
     both = [name for name in names if name in features]
     if both:
         raise BagDataError(f"{path}: column {shorten(both)} is named both as a feature and as something else.")
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise BagDataError(
-            f"{path}: there is no column {shorten(missing)}; the table has {shorten(frame.columns, 12)}."
-        )
+    refuse_missing(path, names, frame.columns)
 
 
 def _labelled(y: Any, bags: Bags, names: Sequence[str]) -> Any:

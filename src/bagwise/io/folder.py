@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from bagwise._files import PathLike
 from bagwise._frames import as_pandas
-from bagwise._validation import check_named_columns, label_of_bags, shorten
+from bagwise._validation import check_named_columns, group_codes, label_of_bags, shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
+from bagwise.inference.places import PLACE
 from bagwise.io.h5 import SUFFIXES, Floats, TileFile, open_tiles
 from bagwise.io.tables import read_table
+from bagwise.sources.arrays import Stamp
 
 _FILE = " file"  # a column of our own, called as none of the user's is
 MOST_NAMED = 100  # bad files that one message lists
@@ -50,7 +52,7 @@ class FolderRows:
     """The rows of several files one after the other, read when they are asked for."""
 
     def __init__(self, files: Sequence[TileFile]) -> None:
-        self._files = tuple(files)
+        self._files, self._stamps = tuple(files), tuple(Stamp(file.path) for file in files)
         self._starts = np.concatenate([[0], np.cumsum([file.shape[0] for file in files])])
         self.shape: tuple[int, int] = int(self._starts[-1]), files[0].shape[1]
         self.dtype: np.dtype[Any] = np.result_type(*{file.dtype for file in files})
@@ -64,6 +66,7 @@ class FolderRows:
             if done == len(rows):
                 break
             inside = start + done - int(self._starts[number])
+            self._stamps[number].check()
             some = self._files[number].read(inside, inside + len(rows) - done)
             rows[done : done + len(some)] = some
             done += len(some)
@@ -73,7 +76,7 @@ class FolderRows:
 def read_folder(
     folder: PathLike, table: Any = None, columns: FolderTable | None = None, *, skip_bad: bool = False
 ) -> FolderData:
-    """Read every file into memory, one at a time; without a table every file is a bag. See ``Bags.from_folder``."""
+    """Bags of the files; without a table every file is a bag. See ``Bags.from_folder``."""
     files = _files_in(folder)
     named = FolderTable("bag") if table is None or columns is None else columns
     frame = pd.DataFrame({"bag": list(files)}) if table is None else _table(table, named)
@@ -82,7 +85,8 @@ def read_folder(
     opened = _opened([files[name] for name in frame[_FILE]], skipped)
     _refuse(folder, skipped, skip_bad)
     frame = frame[[name in opened for name in frame[_FILE]]]
-    frame = frame.sort_values(named.bag, key=lambda keys: pd.factorize(keys)[0], kind="stable")
+    keys = [named.bag, *([] if named.part is None else [named.part])]  # rows of a bag, and of a part, stand together
+    frame = frame.sort_values(keys, key=lambda column: pd.factorize(column)[0], kind="stable")
     bags = _bags(frame, named, [opened[name] for name in frame[_FILE]])
     return FolderData(bags, _of_bags(frame, named, bags), skipped)
 
@@ -180,22 +184,20 @@ def listed(skipped: Mapping[str, str]) -> str:
 
 
 def _bags(frame: pd.DataFrame, columns: FolderTable, files: Sequence[TileFile]) -> Bags:
+    """Bags in memory where their rows fit into it; others stay in the files."""
     if not files:
         raise BagDataError("no file is left that could be used.")
-    rows = FolderRows(files)
-    sizes = [file.shape[0] for file in files]
-    meta = {name: np.repeat(frame[name].to_numpy(), sizes) for name in columns.meta}
-    keys = {name: np.repeat(frame[name].to_numpy(), sizes) for name in (columns.bag, columns.part) if name is not None}
-    bags = Bags(
-        rows.read(0, rows.shape[0]),
-        keys[columns.bag],
-        part=None if columns.part is None else keys[columns.part],
-        meta=meta | _places(files),
+    per_file = np.array([file.shape[0] for file in files], dtype=np.int64)
+    codes, ids = group_codes(frame[columns.bag].to_numpy(), len(frame))
+    opened = Bags.from_source(
+        FolderRows(files),
+        np.bincount(codes, weights=per_file).astype(np.int64),
+        ids,
+        part=None if columns.part is None else np.repeat(frame[columns.part].to_numpy(), per_file),
+        meta={name: np.repeat(frame[name].to_numpy(), per_file) for name in columns.meta} | _places(files),
     )
-    if columns.group is None:
-        return bags
-    groups = pd.Series(np.repeat(frame[columns.group].to_numpy(), sizes), name=columns.group)
-    return bags.with_group(label_of_bags(groups.iloc[bags.rows], bags.index, bags.ids))
+    bags = opened if opened.X.nbytes > PLACE.get().memory_bytes() else opened.in_memory()
+    return bags if columns.group is None else bags.with_group(label_of_bags(frame[columns.group], codes, ids))
 
 
 def _places(files: Sequence[TileFile]) -> dict[str, NDArray[np.float64]]:
@@ -210,8 +212,6 @@ def _places(files: Sequence[TileFile]) -> dict[str, NDArray[np.float64]]:
 
 def _of_bags(frame: pd.DataFrame, columns: FolderTable, bags: Bags) -> pd.DataFrame:
     """Labels of the bags; one that varies between the files of a bag is an error."""
-    number = {name: place for place, name in enumerate(bags.ids)}
-    codes = np.array([number[key] for key in frame[columns.bag]], dtype=np.int64)
-    order = np.argsort(codes, kind="stable")
-    found = {name: label_of_bags(frame[name].iloc[order], codes[order], bags.ids) for name in columns.labels}
+    codes = group_codes(frame[columns.bag].to_numpy(), len(frame))[0]
+    found = {name: label_of_bags(frame[name], codes, bags.ids) for name in columns.labels}
     return pd.DataFrame(found, index=list(bags.ids))

@@ -102,7 +102,7 @@ def write_npz(path: PathLike, bags: Bags, y: Any = None, instance_y: Any = None)
         arrays |= {"data": bags.X.data, "indices": bags.X.indices, "indptr": bags.X.indptr}
         arrays["shape"] = np.array(bags.X.shape)
     else:
-        arrays["X"] = bags.X
+        arrays["X"] = bags.in_memory().X
     if bags.feature_names is not None:
         arrays["columns"] = np.array(bags.feature_names, dtype=str)
     if y is not None:

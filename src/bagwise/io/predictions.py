@@ -15,17 +15,18 @@ from bagwise.metrics import positive_proba
 
 def is_of_classes(model: Any) -> bool:
     """Whether a model chooses one class out of many, so that its probabilities have one column per class."""
-    return bool(model.rule_.of_classes)
+    return bool(getattr(model, "rule_", model).of_classes)
 
 
 def instance_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any = None) -> Any:
     """bag, row, probability, mean, sd, in the order of the original table; with several labels one set of each.
 
-    ``row`` is the row of the original table, mean and sd those of the latent function. Bags with parts add the part,
-    bags with metadata their columns. A model of one class out of many adds its prediction and has one set for every
-    class. ``given`` are labels of the bags that probabilities are to be conditioned on.
+    ``row`` is the row of the original table, mean and sd those of the latent function, which baselines do not have.
+    Bags with parts add the part, bags with metadata their columns. A model of one class out of many adds its prediction
+    and has one set for every class. ``given`` are labels of the bags that probabilities are to be conditioned on.
     """
-    columns = _class_columns(model, bags) if is_of_classes(model) else _instance_columns(model, bags, labels, given)
+    asked = told(model, given)
+    columns = _class_columns(model, bags) if is_of_classes(model) else _instance_columns(model, bags, labels, asked)
     ids = np.array(bags.ids, dtype=object)[bags.index]
     part = {} if bags.part is None else {"part": bags.part}
     table = pd.DataFrame({"bag": ids} | part | _described(bags, {*columns, "bag", "part", "row"}) | {"row": bags.rows})
@@ -41,23 +42,37 @@ def _described(bags: Bags, taken: set[str]) -> dict[str, NDArray[Any]]:
     return {f"meta_{name}" if name in taken else str(name): meta[name].to_numpy() for name in meta}
 
 
-def _told(given: Any) -> dict[str, Any]:
-    return {} if given is None else {"given": given}
+def told(model: Any, given: Any) -> dict[str, Any]:
+    """Labels of bags as an argument of ``predict_…``; nothing without, and an error where the model takes none."""
+    if given is None:
+        return {}
+    if is_of_classes(model) or not hasattr(model, "predict_part_proba"):
+        raise BagDataError(
+            f"given: {type(model).__name__} cannot judge instances by the label of their bag; leave out given "
+            "(--given-label)."
+        )
+    return {"given": given}
 
 
-def _instance_columns(model: Any, bags: Bags, labels: Sequence[str], given: Any) -> dict[str, NDArray[Any]]:
+def _instance_columns(model: Any, bags: Bags, labels: Sequence[str], asked: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    probability = positive_proba(model.predict_instance_proba(bags, **asked), model.classes_)
+    return _by_label({"probability": probability} | _latent_columns(model, bags), labels)
+
+
+def _latent_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
+    if not hasattr(model, "predict_latent"):
+        return {}
     mean, variance = model.predict_latent(bags)
-    probability = positive_proba(model.predict_instance_proba(bags, **_told(given)), model.classes_)
-    return _by_label({"probability": probability, "mean": mean, "sd": np.sqrt(variance)}, labels)
+    return {"mean": mean, "sd": np.sqrt(variance)}
 
 
 def _class_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
     """The probability of every class, none of them last, the most probable one, and the latent moments."""
-    probability, (mean, variance) = model.predict_instance_proba(bags), model.predict_latent(bags)
+    probability, latent = model.predict_instance_proba(bags), _latent_columns(model, bags)
     names = [str(name) for name in model.instance_classes_]
     prediction = model.instance_classes_[probability.argmax(axis=1)]
-    latent = _by_label({"mean": mean, "sd": np.sqrt(variance)}, names[: mean.shape[1]])
-    return {"prediction": prediction} | _by_label({"probability": probability}, names) | latent
+    moments = _by_label(latent, names[: latent["mean"].shape[1]]) if latent else {}
+    return {"prediction": prediction} | _by_label({"probability": probability}, names) | moments
 
 
 def part_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any = None) -> Any:
@@ -65,10 +80,10 @@ def part_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any
 
     ``given`` are labels of the bags that probabilities are to be conditioned on.
     """
-    if is_of_classes(model):
-        raise BagDataError(f"{type(model).__name__} chooses one class out of many; it has no answers about parts.")
+    if not hasattr(model, "predict_part_proba"):
+        raise BagDataError(f"{type(model).__name__} has no answers about parts; ask it about bags and instances.")
     parts = bags.by_part()
-    probability = positive_proba(model.predict_part_proba(bags, **_told(given)), model.classes_)
+    probability = positive_proba(model.predict_part_proba(bags, **told(model, given)), model.classes_)
     whole = {"bag": list(parts.group), "part": list(parts.ids), "size": parts.sizes}
     return as_kind(pd.DataFrame(whole | _by_label({"probability": probability}, labels)), bags.frame_kind)
 
@@ -79,9 +94,10 @@ def bag_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any 
     Models that can tell the fraction of positives add their expectation and the ends of its 90 % interval: fraction,
     fraction_low, fraction_high. ``given`` are labels of the bags; the fractions do not know of them.
     """
+    asked = told(model, given)
     if is_of_classes(model):
         return as_kind(_class_table(model, bags), bags.frame_kind)
-    probability = positive_proba(model.predict_proba(bags, **_told(given)), model.classes_)
+    probability = positive_proba(model.predict_proba(bags, **asked), model.classes_)
     classes = model.classes_[0] if np.ndim(model.classes_) == 2 else model.classes_
     columns = {"probability": probability, "prediction": np.where(probability > 0.5, classes[1], classes[0])}
     if hasattr(model, "predict_fraction"):

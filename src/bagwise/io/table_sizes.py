@@ -76,6 +76,14 @@ def check_parquet(dataset: pyarrow.parquet.ParquetDataset, path: Path) -> None:
     check_read_size(sum(_parquet_bytes(fragment.metadata) for fragment in dataset.fragments), f"{path}: the table")
 
 
+def parquet_bytes(path: Path) -> int:
+    """Bytes that a Parquet file would take in memory; 0 for what is none, which reading it will tell."""
+    try:
+        return _parquet_bytes(pyarrow.parquet.read_metadata(path))
+    except (pyarrow.ArrowException, OSError):
+        return 0
+
+
 def _parquet_bytes(metadata: pyarrow.parquet.FileMetaData) -> int:
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     columns = (group.column(number) for group in groups for number in range(group.num_columns))

@@ -1,6 +1,7 @@
 """Long tables, one row per instance: CSV, Parquet, Arrow."""
 
 import csv
+import io
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ import pyarrow.parquet
 from bagwise._files import PathLike, is_stream, write_whole
 from bagwise._validation import shorten, visible
 from bagwise.exceptions import BagDataError
+from bagwise.io.headers import refuse_missing
 from bagwise.io.table_sizes import check_arrow, check_csv_width, check_parquet, open_csv, text_columns
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather")
@@ -51,8 +53,8 @@ def write_table(frame: pd.DataFrame, path: PathLike, *, raw: bool = False) -> No
     ``raw``. Parquet and Arrow files keep text as it is.
     """
     write: dict[str, Callable[[IO[bytes]], object]] = {
-        ".csv": lambda stream: _write_csv(frame, stream, raw, None),
-        ".csv.gz": lambda stream: _write_csv(frame, stream, raw, {"method": "gzip", "mtime": 0}),
+        ".csv": lambda stream: write_csv(frame, stream, raw, None),
+        ".csv.gz": lambda stream: write_csv(frame, stream, raw, {"method": "gzip", "mtime": 0}),
         ".parquet": lambda stream: frame.to_parquet(stream, index=False),
         ".arrow": lambda stream: frame.reset_index(drop=True).to_feather(stream),
         ".feather": lambda stream: frame.reset_index(drop=True).to_feather(stream),
@@ -60,7 +62,17 @@ def write_table(frame: pd.DataFrame, path: PathLike, *, raw: bool = False) -> No
     write_whole(path, write[suffix_to_write(path)])
 
 
-def _write_csv(frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: dict[str, Any] | None) -> None:
+def csv_bytes(frame: pd.DataFrame, *, raw: bool = False) -> bytes:
+    """The CSV file that ``write_table`` would write."""
+    stream = io.BytesIO()
+    write_csv(frame, stream, raw, None)
+    return stream.getvalue()
+
+
+def write_csv(
+    frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: dict[str, Any] | None, *, header: bool = True
+) -> None:
+    """Write a frame as CSV, its names only with ``header``."""
     texts = [place for place, kind in enumerate(frame.dtypes) if _is_text(kind)]
     table = frame if raw else frame.rename(columns=_quoted)
     for place in () if raw else texts:
@@ -70,6 +82,7 @@ def _write_csv(frame: pd.DataFrame, stream: IO[bytes], raw: bool, compression: d
     table.to_csv(
         stream,
         index=False,
+        header=header,
         lineterminator="\n",
         quoting=csv.QUOTE_NONNUMERIC if ends else csv.QUOTE_MINIMAL,
         compression=compression,
@@ -172,8 +185,7 @@ def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bag_keys(frame: pd.DataFrame, bag: str, path: PathLike) -> "pd.Series[Any]":
-    if bag not in frame.columns:
-        raise BagDataError(f"{path}: there is no column {bag!r}; the table has {shorten(frame.columns, 12)}.")
+    refuse_missing(path, [bag], frame.columns)
     keys = frame[bag].astype(object)
     absent = (keys.isna() | (keys.map(str).str.strip() == "")).to_numpy()
     if absent.any():

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +25,6 @@ from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.kernel_learning.size_effect import (
     LEAST_GAIN,
     gain_of_sizes,
-    may_be_judged_by_bags,
     may_have_sizes,
 )
 from bagwise.inference.loop import Callback, Trace, Watch
@@ -94,9 +92,9 @@ class BagGP(ChainAnswers, CountAnswers):
         distances between the rows themselves mean little, as between images.
     size_effect : {"auto", True, False}
         Whether the size of a bag has an effect by itself: a column log n, the logarithm of the number of instances,
-        is added to the features of every instance. "auto" keeps the column where it raises the log evidence by more
-        than one nat; it asks only where labels are all that bags state and the bags differ in size. Use False where a
-        bag must not be judged by its size.
+        is added to the features of every instance. "auto" keeps the column where it raises the log evidence, at the
+        kernel that was learned without it, by more than one nat; it asks only where labels are all that bags state and
+        the bags differ in size. Use False where a bag must not be judged by its size.
     kernel : str or gpytorch kernel
         Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
         sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence
@@ -261,15 +259,19 @@ class BagGP(ChainAnswers, CountAnswers):
         return learned
 
     def _learned_features(self, bags: Bags, counts: CountInput) -> Features:
-        """The kind of kernel, its parameters and whether there is a column of sizes, in that order."""
+        """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
         kinds = self._kinds(bags)
-        sized = self._wants_sizes(self._first_features(bags, kinds[0]), bags, counts.evidence)
-        kind, begin = (kinds[0], None) if len(kinds) == 1 else self._best_kind(kinds, bags, counts, sized)
-        first = self._first_features(bags, kind)
-        learned = self._learned(_sized(first, bags, sized), bags, counts, begin)
-        if self._asks_for_sizes() and self._wants_sizes(learned, bags, counts.evidence) != sized:
-            learned = self._learned(_sized(first, bags, not sized), bags, counts, learned)
-        return learned
+        first = self._first_features(bags, kinds[0])
+        sized, begin = not self._asks_for_sizes() and bool(self.size_effect), None
+        if self._asks_for_sizes() and self.learn and may_have_sizes(bags, counts.evidence):
+            begin = self._learned(first, bags, counts, choosing=len(kinds) > 1)
+            sized = gain_of_sizes(begin, bags, counts.evidence, self.seed_) > LEAST_GAIN
+            if not sized and len(kinds) == 1:
+                return begin
+        if len(kinds) > 1:
+            kind, begin = self._best_kind(kinds, bags, counts, sized)
+            first = self._first_features(bags, kind)
+        return self._learned(_sized(first, bags, sized), bags, counts, begin)
 
     def _kinds(self, bags: Bags) -> tuple[Any, ...]:
         """The kernels in question: where there are many features ``kernel="auto"`` leaves it to the log evidence."""
@@ -310,14 +312,6 @@ class BagGP(ChainAnswers, CountAnswers):
         """Whether the data shall decide about a column of sizes."""
         return isinstance(self.size_effect, str) and self.size_effect == "auto"
 
-    def _wants_sizes(self, features: Features, bags: Bags, evidence: CountEvidence) -> bool:
-        """Whether there shall be a column log n, judged at the present kernel."""
-        if not self._asks_for_sizes():
-            return bool(self.size_effect)
-        if not self.learn or not may_have_sizes(bags, evidence):
-            return False
-        return gain_of_sizes(replace(features, size_range=None), bags, evidence, self.seed_) > LEAST_GAIN
-
     def _first_kernel(self, bags: Bags, kind: Any, project: int | None) -> Any:
         if self.feature_map is None:
             width = None if project is None else min(project, bags.n_features - 1, bags.n_instances - 1)
@@ -345,7 +339,7 @@ class BagGP(ChainAnswers, CountAnswers):
         """
         if not self.learn or not counts.evidence.observed().any():
             return features
-        only_labels = may_be_judged_by_bags(counts.evidence)
+        only_labels = counts.evidence.only_labels()
         by_bags = only_labels and (choosing or self._has_large_bags(bags, counts))
         learned = self._search(features, bags, counts, begin, by_bags, choosing)
         if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
@@ -391,7 +385,7 @@ class BagGP(ChainAnswers, CountAnswers):
     def _fall_back(self, error: NumericalError, evidence: CountEvidence) -> None:
         """From messages to one site per bag where labels are all that bags say, else to the mean field."""
         what = "expectation propagation" if self.inference_ == "ep" else "expectation propagation with a site per bag"
-        sites = self.inference_ == "ep" and may_be_judged_by_bags(evidence)
+        sites = self.inference_ == "ep" and evidence.only_labels()
         failed = f"{what} failed ({error})"
         self.inference_ = "bag-ep" if sites else "vi"
         self.fallback_ = failed if self.fallback_ is None else f"{self.fallback_}, then {failed}"

@@ -15,8 +15,8 @@ from bagwise.evidence.reading import CountReading, read_counts
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features, make_features
 from bagwise.inference.chains.kernel_machine import Z_UPDATES, KernelMachine, Prior
-from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import Callback
+from bagwise.inference.places import chunks_of
 from bagwise.models._base.chain_answers import ChainAnswers
 from bagwise.models._base.chains import ChainSettings, features_to_sample, sample
 from bagwise.models._base.count_answers import KINDS, CountAnswers
@@ -279,7 +279,7 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
         self, features: Features, bags: Bags, evidence: CountEvidence, settings: ChainSettings
     ) -> KernelMachine:
         return KernelMachine(
-            in_memory(features, bags, ProbitCounts(evidence)),
+            chunks_of(features, bags, ProbitCounts(evidence)),
             torch.as_tensor(evidence.observed(), device=features.device),
             n_rows=bags.n_instances,
             n_chains=settings.length.n_chains,

@@ -11,9 +11,9 @@ from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import BagDataError, ConvergenceWarning, warn_user
 from bagwise.inference.chains.gibbs import SCHEMES
-from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import Callback, Watch, iterate
 from bagwise.inference.mean_field import MeanField
+from bagwise.inference.places import chunks_of
 from bagwise.models._base.chain_answers import ChainAnswers
 from bagwise.models._base.chains import ChainSettings, features_to_sample, forget_chains, gibbs_sampler, sample
 from bagwise.models._base.documented import documented
@@ -158,7 +158,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         features = self._make_features(checked)
         forget_chains(self)
         observed = torch.as_tensor(evidence.observed(), device=features.device)
-        state = MeanField(in_memory(features, checked, ProbitCounts(evidence)), observed)
+        state = MeanField(chunks_of(features, checked, ProbitCounts(evidence)), observed)
         trace = iterate(
             state.lbfgs_step if self.max_iter is None else state.fixed_point_step,
             name="bound",

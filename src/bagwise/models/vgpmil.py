@@ -13,15 +13,14 @@ from bagwise.bags import Bags
 from bagwise.evidence.reading import CountInput, CountReading, read_counts
 from bagwise.exceptions import BagDataError, ConvergenceWarning, warn_user
 from bagwise.gp.features import Features
-from bagwise.inference.chunks import in_memory
 from bagwise.inference.logistic_bound import Bound, LogisticBound, MarginBound, PlainBound
 from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.inference.places import chunks_of
 from bagwise.models._base.count_answers import KINDS, CountAnswers
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 
 _CAP = {"sequential": 2000, "structured": 2000, "parallel": 200}  # iterations after which "until converged" gives up
-_SOURCE = "Haussmann, Hamprecht & Kandemir, Variational Bayesian Multiple Instance Learning with Gaussian Processes"
 _FIRST_CAP, _FIRST_TOLERANCE = 200, 1e-3  # of the VGPMIL that LM-VGPMIL starts from
 STARTS = ("plain", "published")
 _PUBLISHED: dict[str, Any] = {
@@ -68,7 +67,11 @@ class VGPMIL(CountAnswers):
         The bound after every iteration, its relative changes, and whether it settled.
     """
 
-    card = ModelCard("vgpmil", ("label", "fraction", "count", "known"), _SOURCE)
+    card = ModelCard(
+        "vgpmil",
+        ("label", "fraction", "count", "known"),
+        "Haussmann, Hamprecht & Kandemir, Variational Bayesian Multiple Instance Learning with Gaussian Processes",
+    )
 
     def __init__(
         self,
@@ -173,7 +176,7 @@ class VGPMIL(CountAnswers):
         return counts
 
     def _engine(self, features: Features, bags: Bags, counts: CountInput) -> LogisticBound:
-        chunks = in_memory(features, bags, NoisyOrEvidence(counts.evidence))
+        chunks = chunks_of(features, bags, NoisyOrEvidence(counts.evidence))
         n_labels = counts.evidence.labels.shape[1]
         rule = NoisyOr(float(self.H), self.updates, n_labels, features.device)
         return LogisticBound(chunks, self._first_bound(), rule, features.n_columns, n_labels, features.device)
@@ -238,7 +241,11 @@ class LMVGPMIL(VGPMIL):
         The objective after every iteration, its relative changes, and whether it settled.
     """
 
-    card = ModelCard("lm-vgpmil", ("label", "known"), _SOURCE)
+    card = ModelCard(
+        "lm-vgpmil",
+        ("label", "known"),
+        "Haussmann, Hamprecht & Kandemir, Variational Bayesian Multiple Instance Learning with Gaussian Processes",
+    )
 
     def __init__(
         self,

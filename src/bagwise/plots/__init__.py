@@ -1,6 +1,6 @@
 """Displays in the manner of scikit-learn: made ``from_predictions`` or ``from_estimator``, drawn by ``plot(ax)``."""
 
-from bagwise.plots._style import BLUE, GREY, ORANGE, PALE, open_frame, plain_legend
+from bagwise.plots._style import BLUE, CURVES, GREY, ORANGE, PALE, open_frame, plain_legend
 from bagwise.plots.bag import BagDisplay, as_images, scaled
 from bagwise.plots.decision_map import DecisionMapDisplay
 from bagwise.plots.heatmap import HeatmapDisplay
@@ -10,6 +10,7 @@ from bagwise.plots.trace import TraceDisplay
 
 __all__ = [
     "BLUE",
+    "CURVES",
     "GREY",
     "ORANGE",
     "PALE",

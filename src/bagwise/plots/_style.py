@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-BLUE, ORANGE, GREY, PALE = "#1d5b8f", "#c8601a", "#8a8f98", "#d9dde3"
+# One language of colours: orange is positive (probable, or known to be), blue is negative or has no such meaning, red
+# is a warning. Curves of several things take CURVES, which leave orange and red out.
+BLUE, ORANGE, GREY, PALE, RED = "#1d5b8f", "#c8601a", "#8a8f98", "#d9dde3", "#a3262a"
+CURVES = (BLUE, "#3d8168", "#7d5aa6", "#5b636e")
 
 
 class _Display:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARGIN = 0.06  # of the range of the instances, on every side
-_MARKERS = (("o", ORANGE), ("^", BLUE))  # negative, positive
+_MARKERS = (("o", BLUE, "known negative"), ("^", ORANGE, "known positive"))
 
 
 class DecisionMapDisplay(_Display):
     """The probability of a positive as colour over two features, the line at one half, and instances on top.
 
-    Instances of unknown class are grey dots, known ones orange circles (negative) and blue triangles (positive).
+    Instances of unknown class are grey dots, known ones blue circles (negative) and orange triangles (positive).
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class DecisionMapDisplay(_Display):
     def plot(
         self, ax: Axes | None = None, *, size: float = 12.0, colorbar: bool = False, title: str | None = None
     ) -> Self:
-        """Draw; ``colorbar`` adds the scale of the colours."""
+        """Draw; ``colorbar`` adds the scale of the colours. Call ``ax_.legend()`` for what the marks mean."""
         from matplotlib.colors import LinearSegmentedColormap
 
         ax = self._start(ax, (4.8, 4.4))
-        colours = LinearSegmentedColormap.from_list("bagwise", ["#f3cfae", "#ffffff", "#a9c8e4"])
+        colours = LinearSegmentedColormap.from_list("bagwise", ["#a9c8e4", "#ffffff", "#f3cfae"])
         edges = (self.across[0], self.across[-1], self.up[0], self.up[-1])
         image = ax.imshow(
             self.probability,
@@ -109,9 +109,9 @@ class DecisionMapDisplay(_Display):
         truth = np.full(len(self.points), np.nan) if self.truth is None else self.truth
         unknown = self.points[np.isnan(truth)]
         ax.scatter(unknown[:, 0], unknown[:, 1], s=size / 2, color=GREY, linewidths=0)
-        for value, (marker, colour) in enumerate(_MARKERS):
+        for value, (marker, colour, word) in enumerate(_MARKERS):
             some = self.points[truth == value]
-            ax.scatter(some[:, 0], some[:, 1], s=size, marker=marker, color=colour, linewidths=0)
+            ax.scatter(some[:, 0], some[:, 1], s=size, marker=marker, color=colour, linewidths=0, label=word)
 
 
 def _column(name: int | str, bags: Bags) -> int:

@@ -52,6 +52,11 @@ class RelevanceDisplay(_Display):
                 f"the kernel of this {type(model).__name__} has no lengthscales, so no relevances; use ard=True and a "
                 "kernel such as 'rbf'."
             )
+        if len(relevance) > 1 and np.ptp(relevance) == 0:
+            raise BagDataError(
+                f"this {type(model).__name__} has learned no relevances: one lengthscale serves all features. Fit it "
+                "with ard=True (and learn=True), or measure bagwise.inspection.importance, which works for every model."
+            )
         names = getattr(model, "feature_names_in_", None)
         return cls(relevance, names=names, relevant=relevant).plot(ax, max_features=max_features)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bagwise.exceptions import BagDataError
-from bagwise.plots._style import BLUE, ORANGE, _Display, open_frame, plain_legend
+from bagwise.plots._style import BLUE, RED, _Display, open_frame, plain_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ class TraceDisplay(_Display):
     def _plot_course(self, ax: Axes) -> None:
         iterations = np.arange(1, len(self.values) + 1)
         end = "settled" if self.converged else "not settled"
-        color = BLUE if self.converged else ORANGE
+        color = BLUE if self.converged else RED
         ax.plot(iterations, self.values, color=BLUE, linewidth=1.5)
         ax.plot(iterations[-1:], self.values[-1:], "o", color=color, label=f"{end} after {len(self.values)} iterations")
         ax.set(xlabel="iteration", ylabel=self.name)
@@ -80,5 +80,5 @@ class TraceDisplay(_Display):
             ax.plot(sweeps[::step], chain[::step], color=BLUE, alpha=shade, linewidth=0.6)
         end = "mixed" if self.converged else "not mixed"
         word = f"{len(self.values)} chains, {end}" + ("" if self.note is None else f" ({self.note})")
-        ax.plot([], [], color=BLUE if self.converged else ORANGE, label=word)
+        ax.plot([], [], color=BLUE if self.converged else RED, label=word)
         ax.set(xlabel="sweep after the burn-in", ylabel=self.name)

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
+from bagwise.gp.features import Design
 from bagwise.gp.latent import LatentBags
+from bagwise.gp.posterior import Posterior
 from bagwise.numerics.counting.law import summed_count_laws
-from bagwise.predict.bags import instance_probability
 from bagwise.predict.points import Fitted
 
 _SAME_CHANCE = 1e-10  # chances closer than this count as equal, so that rounding never moves a quantile
@@ -48,11 +49,16 @@ def count_probability(fitted: Fitted, bags: Bags, lo: Any, hi: Any) -> Array:
     lowest, highest = check_count_range(lo, hi, bags)
     chance = []
     for part, law in _laws(fitted, bags):
-        sizes = bags.sizes[part]
-        bag, count = _owners_and_counts(sizes)
-        wanted = (lowest[part][bag] <= count) & (count <= highest[part][bag])
-        chance.append(np.add.reduceat(np.where(wanted[:, None], law, 0.0), _starts(sizes)))
+        chance.append(chance_of_range(law, bags.sizes[part], lowest[part], highest[part]))
     return np.concatenate(chance)
+
+
+def chance_of_range(law: Array, sizes: Ints, lowest: Ints, highest: Ints) -> Array:
+    """P(lowest <= k <= highest) of bags with the given laws, (b, K)."""
+    bag, count = _owners_and_counts(sizes)
+    wanted = (lowest[bag] <= count) & (count <= highest[bag])
+    found: Array = np.add.reduceat(np.where(wanted[:, None], law, 0.0), _starts(sizes))
+    return found
 
 
 def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummary:
@@ -64,11 +70,18 @@ def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummar
     ``level`` or more; counts being whole, often more. A skewed law may have its mean outside.
     """
     tail = 0.5 * (1.0 - check_level(level))
-    intervals = [_central(law, bags.sizes[part], tail) for part, law in _laws(fitted, bags)]
+    intervals = [central_fractions(law, bags.sizes[part], tail) for part, law in _laws(fitted, bags)]
     lower, upper = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
-    each = instance_probability(fitted.features, fitted.posterior, bags)
-    mean = np.add.reduceat(each, bags.offsets[:-1]) / bags.sizes[:, None]
-    return FractionSummary(mean, lower, upper)
+    means = [_mean_probability(fitted.posterior, design) for _, design in fitted.features.designs(bags)]
+    return FractionSummary(np.concatenate(means), lower, upper)
+
+
+def _mean_probability(posterior: Posterior, design: Design) -> Array:
+    """Mean probability of the instances of every bag, (b, K)."""
+    each = posterior.probability(design.phi, design.kappa).cpu().numpy()
+    offsets = design.segments.offsets.cpu().numpy()
+    mean: Array = np.add.reduceat(each, offsets[:-1]) / np.diff(offsets)[:, None]
+    return mean
 
 
 def check_level(level: Any) -> float:
@@ -161,7 +174,7 @@ def _owners_and_counts(sizes: Ints) -> tuple[Ints, Ints]:
     return bag, np.arange(len(bag)) - _starts(sizes)[bag]
 
 
-def _central(law: Array, sizes: Ints, tail: float) -> tuple[Array, Array]:
+def central_fractions(law: Array, sizes: Ints, tail: float) -> tuple[Array, Array]:
     """Fractions at the lower and the upper quantile of every bag, each (b, K)."""
     starts = _starts(sizes)
     bag, _ = _owners_and_counts(sizes)

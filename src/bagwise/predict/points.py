@@ -60,5 +60,5 @@ class Fitted(NamedTuple):
         ``sizes`` (B,) are those of the bags where they stand for parts of larger ones.
         """
         common = self.points() if points is None else points
-        for part, design in self.features.designs(bags, sizes):
-            yield LatentBags(self.features, bags[part], design, self.posterior, common, self.rule.shares)
+        for _, some, design in self.features.parts(bags, sizes):
+            yield LatentBags(self.features, some, design, self.posterior, common, self.rule.shares)

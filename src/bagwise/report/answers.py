@@ -13,11 +13,13 @@ from bagwise.evidence.candidates import candidate_sets
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
 from bagwise.evidence.statements import COUNT, FRACTION, Evidence
 from bagwise.exceptions import BagDataError
-from bagwise.io.predictions import is_of_classes
+from bagwise.io.predictions import is_of_classes, told
 from bagwise.metrics import class_numbers, instance_truth, positive_proba, truth_of
 from bagwise.predict.counts import FractionSummary
 
 Floats = NDArray[np.float64]
+
+PLAIN_WORDS = ("negative", "positive")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Answers:
     stated: Evidence | None = None  # the truth about bags, where it is more than labels
     counts: ReportedCounts | None = None
     classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
+    words: tuple[str, str] = PLAIN_WORDS  # for the two classes: the user's own, where these are names
     given: bool = False  # whether instances are judged given the label of their bag
 
     def measured_truth(self) -> Floats | None:
@@ -84,9 +87,8 @@ def collect(
     ``Evidence``. Of the latter a bag's label is whether it is said to hold a positive. For a model of one class out of
     many ``y`` holds classes or candidate sets. ``given`` are labels that instances are judged by as well.
     """
+    asked = told(model, given)
     if is_of_classes(model):
-        if given is not None:
-            raise BagDataError(f"given: {type(model).__name__} chooses one class out of many; leave given out.")
         return _collect_classes(model, bags, y, instance_y)
     classes = model.classes_
     stated = None if y is None else _statement(model, bags, y)
@@ -99,16 +101,21 @@ def collect(
         several=np.ndim(classes) == 2,
         bag_probability=_columns(positive_proba(model.predict_proba(bags), classes)),
         bag_truth=None if truth is None else _columns(truth),
-        instance_probability=_columns(
-            positive_proba(model.predict_instance_proba(bags, **({} if given is None else {"given": given})), classes)
-        ),
+        instance_probability=_columns(positive_proba(model.predict_instance_proba(bags, **asked), classes)),
         instance_truth=None
         if instance_y is None
         else _columns(instance_truth(_per_instance(instance_y, bags), classes)),
         stated=stated,
         counts=None if stated is None else _count_answers(model, bags, stated),
+        words=class_words(classes),
         given=given is not None,
     )
+
+
+def class_words(classes: Any) -> tuple[str, str]:
+    """The names of the two classes where they have some; "negative" and "positive" for numbers and truth values."""
+    first, second = np.ravel(classes)[:2].tolist()
+    return (first, second) if isinstance(first, str) and isinstance(second, str) else PLAIN_WORDS
 
 
 def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:

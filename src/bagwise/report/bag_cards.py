@@ -1,15 +1,17 @@
 """Some bags to look at, and the table of all of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.bags import Bags
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL
 from bagwise.plots import as_images
 from bagwise.predict.counts import FractionSummary
-from bagwise.report.answers import Answers
+from bagwise.report.answers import PLAIN_WORDS, Answers
 from bagwise.report.figures import image_uri
 
 Floats = NDArray[np.float64]
@@ -44,14 +46,13 @@ class BagCard:
 
 
 @dataclass(frozen=True)
-class BagRow:
-    """One line of the table of bags."""
+class BagTable:
+    """All bags as rows of plain values; ``kinds`` says of every column what it holds."""
 
-    name: str
-    size: int
-    probabilities: list[float]
-    stated: list[str]
-    fraction: str | None  # expected, with its interval
+    header: tuple[str, ...]
+    kinds: tuple[str, ...]  # "text", "number" or "probability"
+    rows: list[list[Any]]
+    sorted: int = 2  # the column that they are sorted by
 
 
 def bag_cards(answers: Answers, image_shape: Sequence[int] | None) -> list[BagCard]:
@@ -106,10 +107,17 @@ class _Images:
     def __init__(self, answers: Answers, image_shape: Sequence[int]) -> None:
         self.bags = answers.bags
         self.shape = image_shape
-        self.low, self.high = float(answers.bags.X.min()), float(answers.bags.X.max())
+        self.low, self.high = _extremes(answers.bags)
 
     def of_bag(self, number: int, order: Ints) -> list[str]:
         return [image_uri(image, self.low, self.high) for image in as_images(self.bags[number], self.shape)[order]]
+
+
+def _extremes(bags: Bags) -> tuple[float, float]:
+    """The smallest and the largest number of all rows."""
+    parts = [bags.X] if not bags.stays_in_file else bags.X.blocks(8192)
+    ends = [(float(rows.min()), float(rows.max())) for rows in parts]
+    return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 def _card(answers: Answers, number: int, why: str, images: _Images | None) -> BagCard:
@@ -138,16 +146,32 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
     )
 
 
-def bag_rows(answers: Answers, n_labels: int) -> Iterator[BagRow]:
-    """The most probable bags, by the first label, down to ``ROWS_SHOWN``."""
-    for number in np.argsort(-answers.bag_probability[:, 0], kind="stable")[:ROWS_SHOWN]:
-        yield BagRow(
-            name=answers.bags.ids[number],
-            size=int(answers.bags.sizes[number]),
-            probabilities=answers.bag_probability[number, :n_labels].tolist(),
-            stated=[_stated(answers, number, column) for column in range(n_labels)],
-            fraction=None if answers.counts is None else _interval(answers.counts.expected, number),
-        )
+def table_of_bags(answers: Answers, n_labels: int, about: Mapping[str, Sequence[Any]]) -> BagTable:
+    """Every bag, the most probable by the first label first; ``about`` are the user's own columns."""
+    columns: list[tuple[str, str, Sequence[Any]]] = [
+        ("bag", "text", answers.bags.ids),
+        ("instances", "number", answers.bags.sizes.tolist()),
+    ]
+    for column in range(n_labels):
+        columns += _label_columns(answers, column)
+    if answers.counts is not None:
+        expected = answers.counts.expected
+        intervals = [_interval(expected, number) for number in range(len(answers.bags))]
+        columns.append(("expected fraction (90 % interval)", "text", intervals))
+    columns += [(name, "text", list(map(str, values))) for name, values in about.items()]
+    header, kinds, values = zip(*columns, strict=True)
+    order = np.argsort(-answers.bag_probability[:, 0], kind="stable")
+    return BagTable(header, kinds, [[column[number] for column in values] for number in order])
+
+
+def _label_columns(answers: Answers, column: int) -> Iterator[tuple[str, str, Sequence[Any]]]:
+    """The probability of a label and, where something is known of it, what."""
+    single = "probability" if answers.words == PLAIN_WORDS else f"probability of {answers.words[1]}"
+    name = answers.labels[column] if answers.several else single
+    yield name, "probability", answers.bag_probability[:, column].round(4).tolist()
+    if answers.bag_truth is not None:
+        stated = [_stated(answers, number, column) for number in range(len(answers.bags))]
+        yield "label" if answers.counts is None else "stated", "text", stated
 
 
 def _card_statement(answers: Answers, number: int) -> tuple[str, str] | None:
@@ -174,7 +198,7 @@ def _stated(answers: Answers, number: int, column: int) -> str:
         low, high = stated.first[number], stated.second[number]
         return f"{low:g}" if low == high else f"{low:g} to {high:g}"
     known = None if answers.bag_truth is None else _known(answers.bag_truth[number, column])
-    return UNKNOWN if known is None else "positive" if known else "negative"
+    return UNKNOWN if known is None else answers.words[known]
 
 
 def _interval(expected: FractionSummary, number: int) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bagwise.evidence.statements import COUNT, FRACTION
 from bagwise.gp import kernels
 from bagwise.inference.chains.diagnostics import LARGEST_R_HAT, SMALLEST_ESS
+from bagwise.io.predictions import is_of_classes
 from bagwise.metrics import MEAN_ROW, bag_report, class_report, count_report, fraction_report, instance_report
 from bagwise.report.answers import Answers
 
@@ -241,16 +242,22 @@ def settings(model: Any) -> ReportTable:
 
 def outcome(model: Any) -> ReportTable:
     """What fitting arrived at."""
-    trace = model.trace_
     rows = [
-        ("iterations", _course(trace)),
-        (f"final {trace.name}", number(float(trace.values[-1])) if len(trace.values) else "–"),
+        *_iterations(getattr(model, "trace_", None)),
         *_learned(model),
         *_mixing_rows(model),
         ("features", f"{model.n_features_in_}"),
-        _classes(model.classes_, of_classes=model.rule_.of_classes),
+        _classes(model.classes_, of_classes=is_of_classes(model)),
+        ("probabilities", model.card.probabilities),
     ]
     return ReportTable("Outcome", ("", ""), rows)
+
+
+def _iterations(trace: Any) -> Iterator[tuple[str, str]]:
+    """Nothing for a baseline."""
+    if trace is not None:
+        yield "iterations", _course(trace)
+        yield f"final {trace.name}", number(float(trace.values[-1])) if len(trace.values) else "–"
 
 
 def _course(trace: Any) -> str:

@@ -14,13 +14,12 @@ from sklearn.metrics import roc_curve
 
 from bagwise.inference.loop import Trace
 from bagwise.metrics import reliability_curve
-from bagwise.plots import BLUE, ORANGE, PALE, ReliabilityDisplay, TraceDisplay, open_frame, plain_legend, scaled
+from bagwise.plots import CURVES, PALE, ReliabilityDisplay, TraceDisplay, open_frame, plain_legend, scaled
 
 Floats = NDArray[np.float64]
 Curves = dict[str, tuple[Floats, Floats]]  # name -> truth (0, 1, NaN) and probability
 
 INK = "#222222"
-COLOURS = (BLUE, ORANGE, "#3d8168", "#7d5aa6")
 LARGEST_SIDE = 48  # pixels of an instance's image; more would only make the page heavy
 
 
@@ -28,7 +27,7 @@ def reliability_figure(curves: Curves) -> str:
     """Predicted probability against observed frequency, one line per curve."""
 
     def draw(ax: Axes) -> None:
-        for (name, (truth, proba)), colour in zip(curves.items(), COLOURS, strict=False):
+        for (name, (truth, proba)), colour in zip(curves.items(), CURVES, strict=False):
             ReliabilityDisplay(reliability_curve(truth, proba), name=name).plot(ax, color=colour)
 
     return _figure(draw, (4.4, 4.2))
@@ -39,7 +38,7 @@ def roc_figure(curves: Curves) -> str:
 
     def draw(ax: Axes) -> None:
         ax.plot([0, 1], [0, 1], color=PALE, linewidth=1.5)
-        for (name, (truth, proba)), colour in zip(curves.items(), COLOURS, strict=False):
+        for (name, (truth, proba)), colour in zip(curves.items(), CURVES, strict=False):
             known = ~np.isnan(truth)
             false_rate, true_rate, _ = roc_curve(truth[known], proba[known])
             ax.plot(false_rate, true_rate, color=colour, linewidth=1.8, label=name, clip_on=False)
@@ -78,7 +77,7 @@ def image_uri(image: Floats, low: float, high: float) -> str:
     stride = -(-max(image.shape[:2]) // LARGEST_SIDE)
     stream = io.BytesIO()
     imsave(stream, scaled(image[::stride, ::stride], low, high), cmap="gray_r", vmin=0, vmax=1, format="png")
-    return _uri("image/png", stream.getvalue())
+    return png_uri(stream.getvalue())
 
 
 def _figure(draw: Callable[[Axes], object], size: tuple[float, float]) -> str:
@@ -88,6 +87,11 @@ def _figure(draw: Callable[[Axes], object], size: tuple[float, float]) -> str:
         stream = io.BytesIO()
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _uri("image/svg+xml", stream.getvalue())
+
+
+def png_uri(content: bytes) -> str:
+    """A picture that is there already."""
+    return _uri("image/png", content)
 
 
 def _uri(kind: str, content: bytes) -> str:

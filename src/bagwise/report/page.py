@@ -6,15 +6,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
+import pandas as pd
 
 from bagwise._files import PathLike, write_whole
 from bagwise.bags import as_bags
+from bagwise.exceptions import BagDataError
+from bagwise.metrics import bag_report, calibration_error
+from bagwise.plots import CURVES
 from bagwise.report import content, figures
 from bagwise.report.answers import Answers, collect
-from bagwise.report.bag_cards import ROWS_SHOWN, bag_cards, bag_rows
-from bagwise.report.figures import COLOURS, Curves
+from bagwise.report.bag_cards import ROWS_SHOWN, bag_cards, table_of_bags
+from bagwise.report.figures import Curves
+from bagwise.report.templates import page_template
 
 TITLE = "What the model says about the bags"
 LABELS_IN_TABLE = 6
@@ -31,6 +35,7 @@ def write_report(
     note: str = "",
     image_shape: Sequence[int] | None = None,
     labels: Sequence[str] | None = None,
+    about: Any = None,
     given: Any = None,
 ) -> Path:
     """Write one self-contained HTML page about what a fitted model says of some bags.
@@ -46,17 +51,23 @@ def write_report(
     title, note : heading of the page and a sentence below it, say what the bags are
     image_shape : (height, width), or (height, width, 3), where the features of an instance are the pixels of an image
     labels : names of the label columns; None for those that the model knows
+    about : data frame with one row per bag, whose index holds the bags' ids, or None: further columns of the table of
+        bags, for example the hospital or the file of each
     given : labels of these bags that the probabilities of instances are to be conditioned on (those of bags are not)
     """
     answers = collect(model, as_bags(bags), y, instance_y, labels, given)
-    html = _template().render(_context(model, answers, image_shape) | {"title": title, "note": note})
+    told = {
+        "title": title,
+        "note": note,
+        "bag_table": table_of_bags(answers, _labels_shown(answers), _about(about, answers)),
+    }
+    html = page_template("template.html").render(_context(model, answers, image_shape) | told)
     write_whole(path, lambda stream: stream.write(html.encode("utf-8", errors="backslashreplace")))
     return Path(path)
 
 
 def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) -> dict[str, Any]:
     found = content.reports(answers)
-    n_labels = min(len(answers.labels), LABELS_IN_TABLE)
     return {
         "model": type(model).__name__,
         "source": model.card.source,
@@ -72,17 +83,29 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "courses": _courses(model),
         "cards": bag_cards(answers, image_shape),
         "pictured": image_shape is not None,
-        "bag_rows": list(bag_rows(answers, n_labels)),
-        "table_labels": answers.labels[:n_labels],
+        "n_table_labels": _labels_shown(answers),
+        "words": answers.words,
         "rows_shown": ROWS_SHOWN,
         "model_tables": [content.settings(model), content.outcome(model)],
         "warning": content.mixing_warning(model),
-        "told": model.learned_from_known_,
+        "told": getattr(model, "learned_from_known_", False),
         "given": answers.given,
         "has_labels": answers.bag_truth is not None,
-        "has_counts": answers.counts is not None,
         "has_instance_labels": answers.instance_truth is not None,
     }
+
+
+def _labels_shown(answers: Answers) -> int:
+    return min(len(answers.labels), LABELS_IN_TABLE)
+
+
+def _about(table: Any, answers: Answers) -> dict[str, list[Any]]:
+    """The user's own columns, in the order of the bags."""
+    if table is None:
+        return {}
+    if not isinstance(table, pd.DataFrame):
+        raise BagDataError(f"about: expected a data frame with one row per bag, got {type(table).__name__}.")
+    return {str(name): list(answers.bags.align(table[name])) for name in table.columns}
 
 
 def _pictures(answers: Answers) -> list[dict[str, str]]:
@@ -92,13 +115,32 @@ def _pictures(answers: Answers) -> list[dict[str, str]]:
     drawn = []
     if curves:
         meaning = (
-            "On the diagonal, 70 % of what is called 70 % likely is so. Bars: 95 % intervals; larger dots: more cases."
+            "On the diagonal the probabilities are right: 70 % of the cases with a probability of 0.7 are positive. "
+            "Bars are 95 % intervals; larger dots stand for more cases."
         )
-        drawn.append({"title": "Reliability", "meaning": meaning, "image": figures.reliability_figure(curves)})
+        errors = {name: calibration_error(*pair) for name, pair in curves.items()}
+        image = figures.reliability_figure(curves)
+        drawn.append(_picture("Reliability", meaning, image, "calibration error", errors))
     if ranked:
-        meaning = "The share of positives found against the share of negatives wrongly called, as the threshold falls."
-        drawn.append({"title": "ROC", "meaning": meaning, "image": figures.roc_figure(ranked)})
+        meaning = (
+            "The share of positives that are found, against the share of negatives that are wrongly called positive, "
+            "for every threshold."
+        )
+        areas = {name: bag_report(*pair)["auc"] for name, pair in ranked.items()}
+        drawn.append(_picture("ROC", meaning, figures.roc_figure(ranked), "area under the curve", areas))
     return drawn
+
+
+def _picture(title: str, meaning: str, image: str, measure: str, values: dict[str, float]) -> dict[str, str]:
+    """A diagram; who cannot see it gets its main figures."""
+    figures_read = ", ".join(f"{measure} of {name} {content.number(value)}" for name, value in values.items())
+    return {"title": title, "meaning": meaning, "image": image, "alt": f"{title} diagram: {figures_read}"}
+
+
+def _course(title: str, meaning: str, trace: Any) -> dict[str, str]:
+    end = "settled" if trace.converged else "not settled"
+    alt = f"{title}: {len(trace.values)} steps, {end}, last {trace.name} {content.number(float(trace.values[-1]))}"
+    return {"title": title, "meaning": meaning, "image": figures.trace_figure(trace), "alt": alt}
 
 
 def _courses(model: Any) -> list[dict[str, str]]:
@@ -107,10 +149,11 @@ def _courses(model: Any) -> list[dict[str, str]]:
     learning = getattr(model, "learning_trace_", None)
     if learning is not None and np.isfinite(learning.values).any():
         meaning = f"The best {learning.name} found so far, at every trial of the kernel; it should rise and level off."
-        drawn.append({"title": "Learning the kernel", "meaning": meaning, "image": figures.trace_figure(learning)})
-    if len(model.trace_.values):
-        meaning = f"The {model.trace_.name} at every iteration of the fit; it {_expected_course(model)}."
-        drawn.append({"title": "Course of the fit", "meaning": meaning, "image": figures.trace_figure(model.trace_)})
+        drawn.append(_course("Learning the kernel", meaning, learning))
+    trace = getattr(model, "trace_", None)  # baselines have none
+    if trace is not None and len(trace.values):
+        meaning = f"The {trace.name} at every iteration of the fit; it {_expected_course(model)}."
+        drawn.append(_course("Course of the fit", meaning, trace))
     return drawn
 
 
@@ -128,21 +171,10 @@ def _curves(answers: Answers) -> Curves:
     """Bags and instances of a single label; the bags of the first few labels where there are several."""
     bags, instances = answers.measured_truth(), answers.instance_truth
     if answers.several:
-        columns = range(0 if bags is None else min(len(answers.labels), len(COLOURS)))
+        columns = range(0 if bags is None else min(len(answers.labels), len(CURVES)))
         curves = {answers.labels[k]: (bags[:, k], answers.bag_probability[:, k]) for k in columns if bags is not None}
     else:
         curves = {} if bags is None else {"bags": (bags[:, 0], answers.bag_probability[:, 0])}
         if instances is not None:
             curves["instances"] = (instances[:, 0], answers.instance_probability[:, 0])
     return {name: pair for name, pair in curves.items() if not np.isnan(pair[0]).all()}
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("template.html")

@@ -1,17 +1,14 @@
 """Results as tables in the terminal."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from bagwise._validation import visible
-from bagwise.report.content import measure_tables
+from bagwise._text import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROWS_PRINTED = 100
 _NARROW = ("auc", "average_precision", "log_likelihood", "calibration_error")  # what fits beside the name of a label
@@ -19,11 +16,13 @@ _NARROW = ("auc", "average_precision", "log_likelihood", "calibration_error")  #
 
 def print_measures(found: dict[str, dict[str, Any]]) -> None:
     """The measures of bags and instances."""
+    from bagwise.report.content import measure_tables
+
     for part in measure_tables(found, by_label=_NARROW):
         print_table(part.header, part.rows, part.title)
 
 
-def print_frame(frame: pd.DataFrame) -> None:
+def print_frame(frame: "pd.DataFrame") -> None:
     """The first rows of a table of bags."""
     rows = frame.head(ROWS_PRINTED).itertuples(index=False)
     texts = ([f"{entry:.4f}" if isinstance(entry, float) else str(entry) for entry in row] for row in rows)
@@ -34,6 +33,11 @@ def print_frame(frame: pd.DataFrame) -> None:
 
 def print_table(header: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
     """Text as it is written: a bag may well be called "[red]". What would steer the terminal is shown escaped."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(*(escape(visible(name)) for name in header), title=title, title_justify="left", title_style="bold")
     for row in rows:
         table.add_row(*(Text(visible(entry)) for entry in row))

@@ -11,6 +11,7 @@ from tests.problems import features_of
 from bagwise import Bags
 from bagwise.datasets import make_bags
 from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.reading import CountReading, read_counts
 from bagwise.exceptions import NumericalError
 from bagwise.gp import kernels
 from bagwise.gp.kernel_parameters import KernelParameters
@@ -89,6 +90,32 @@ def test_large_bags_are_thinned_before_the_last_stage_and_whole_in_it():
         assert np.array_equal(some.sizes, np.minimum(bags.sizes[numbers], learn.MOST_OF_A_BAG))
         assert np.array_equal(said.labels[:, 0], numbers % 2)
     assert found[-1][0].sizes.max() == bags.sizes.max()
+
+
+def test_labels_that_the_user_gave_are_thinned_too():
+    """What is read from labels has a table of which no bag makes use."""
+    bags, _ = many_sizes()
+    y = np.arange(len(bags)) % 2
+    evidence = read_counts(y, bags, bags, CountReading("label", 1000.0, 0.0, closed_noise=True)).evidence
+    assert stages(bags, evidence)[0][0].sizes.max() <= learn.MOST_OF_A_BAG
+
+
+def test_search_for_large_bags_begins_at_the_best_of_several_kernels():
+    """A judge that sees nothing but at large variances: from the first start its slope is zero."""
+    kernel = kernels.make_kernel(gpk.ScaleKernel(gpk.RBFKernel()), 2, None, torch.float64)
+    parameters = KernelParameters(kernel, 2)
+
+    class Judge:
+        def value(self):
+            variance, lengthscale = kernel.outputscale.item(), kernel.base_kernel.lengthscale.item()
+            if lengthscale > 2.0:
+                raise NumericalError("not settled")
+            return 10.0 if variance > 4.0 else 0.0
+
+    first, start = parameters.get(), learn._best_start(parameters, Judge())
+    parameters.set(start)
+    assert kernel.outputscale.item() > 4.0
+    assert kernel.base_kernel.lengthscale.item() == pytest.approx(2.0 * np.exp(first[1]), rel=1e-6)  # next to √2
 
 
 def test_few_rows_are_one_stage():

@@ -225,3 +225,41 @@ def test_progress_is_shown_only_when_asked_for(capsys):
     assert capsys.readouterr() == ("", "")
     search(block, lambda: valley(block.tensor), watch=Watch("learning", verbose=1))
     assert "learning" in capsys.readouterr().err
+
+
+def test_a_judge_that_is_rough_is_not_asked_again_and_again_about_what_it_cannot_tell():
+    """Noise of a twentieth of a nat: without a rule for it the line search ends only at its limit of evaluations."""
+    block, noise = Numbers([0.0, 0.0]), np.random.default_rng(0)
+
+    def objective():
+        return -0.5 * (block.tensor - 1.0).square().sum() + 0.02 * noise.standard_normal()
+
+    trace = EvidenceSearch([block], differentiated(objective), rough=0.05).run(1, 100, random(), SILENT)
+    assert trace.converged
+    assert len(trace) < 15
+    assert block.get() == pytest.approx([1.0, 1.0], abs=0.4)
+
+
+def test_a_first_step_into_a_wall_is_followed_by_a_shorter_one():
+    """The first step of L-BFGS has length one; everything beyond 0.6 fails, the optimum is at 0.5."""
+    block = Numbers([0.0])
+
+    def objective():
+        if block.tensor[0] > 0.6:
+            raise NumericalError("too far")
+        return -10.0 * (block.tensor[0] - 0.5) ** 2
+
+    trace = search(block, objective)
+    assert trace.converged
+    assert len(trace) < 12
+    assert block.get() == pytest.approx([0.5], abs=1e-2)
+
+
+def test_the_gain_that_a_step_of_newton_promises_is_that_of_a_parabola():
+    """−2(x − 3)² from x = 2: the step is 1 and gains 2."""
+    block = Numbers([0.0])
+    first = EvidenceSearch([block], differentiated(lambda: -2.0 * (block.tensor[0] - 3.0) ** 2))
+    first.run(1, 100, random(), SILENT)
+    block.set(np.array([2.0]))
+    assert first.expected_gain(first.inverse_curvature, 1.0) == pytest.approx(2.0, rel=1e-3)
+    assert first.expected_gain(first.inverse_curvature, 0.5) == pytest.approx(1.0, rel=1e-3)

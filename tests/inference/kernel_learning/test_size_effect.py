@@ -11,7 +11,6 @@ from bagwise.inference.kernel_learning import size_effect
 from bagwise.inference.kernel_learning.size_effect import (
     LEAST_GAIN,
     gain_of_sizes,
-    may_be_judged_by_bags,
     may_have_sizes,
 )
 from bagwise.inference.loop import SILENT
@@ -81,6 +80,6 @@ def test_tables_are_not_judged_by_bags():
     sizes = np.array([1, 2, 3])
     speaks = np.array([False, True, False])
     evidence = CountEvidence(np.array([[0.0], [np.nan], [1.0]]), sizes, (np.zeros(9),), (speaks,))
-    assert not may_be_judged_by_bags(evidence)
+    assert not evidence.only_labels()
     silent = CountEvidence(np.array([[0.0], [1.0], [1.0]]), sizes, (np.zeros(9),), (np.zeros(3, dtype=bool),))
-    assert may_be_judged_by_bags(silent)
+    assert silent.only_labels()

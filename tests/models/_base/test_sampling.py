@@ -131,7 +131,7 @@ def test_moments_and_probability_are_those_of_the_mixture():
 def test_chunks_of_rows_do_not_matter(monkeypatch):
     bags, y, _ = problem()
     whole = small(inducing=bags.X[:8]).fit(bags, y)
-    monkeypatch.setitem(features._CHUNK_ROWS, "cpu", 16)
+    monkeypatch.setattr(features, "CHUNK_ROWS", 16)
     assert len(list(whole.features_.designs(bags))) > 3
     cut = small(inducing=bags.X[:8]).fit(bags, y)
     np.testing.assert_allclose(cut.chains_.values, whole.chains_.values, atol=1e-8)

@@ -25,9 +25,10 @@ from bagwise.bag_models.dirichlet import (
 from bagwise.bags import Bags
 from bagwise.gp.features import Design, Features, reassembled, traced_design
 from bagwise.gp.posterior import GaussianPosterior
-from bagwise.inference.chunks import Chunk, Chunks, InMemory, Sums, in_memory
+from bagwise.inference.chunks import Chunk, Chunks, InMemory, Sums
 from bagwise.inference.kernel_learning.ascent import KernelAscent
 from bagwise.inference.loop import Report
+from bagwise.inference.places import chunks_of
 from bagwise.numerics.linalg import cholesky, logdet, solve_factor
 from bagwise.numerics.links import LOGISTIC
 from bagwise.numerics.segments import Segments
@@ -223,7 +224,7 @@ class SparseRounds:
     def __init__(self, features: Features, bags: Bags, evidence: CandidateEvidence, model: Regression) -> None:
         self.features = features
         self._bags, self._evidence, self._model = bags, evidence, model
-        self._chunks = in_memory(features, bags, evidence)
+        self._chunks = chunks_of(features, bags, evidence)
         self._chunks.sweep(start_step, model)
         self._made = 0
         self._learner: _Learner | None = None
@@ -258,5 +259,4 @@ class SparseRounds:
         """Features with the new kernel; α stays with its chunks."""
         remembered = self._chunks.remembered
         self.features = reassembled(self.features, kernel=copy.deepcopy(kernel))
-        self._chunks = in_memory(self.features, self._bags, self._evidence)
-        self._chunks.remembered = remembered
+        self._chunks = chunks_of(self.features, self._bags, self._evidence, remembered=remembered)

@@ -11,6 +11,7 @@ enough.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -20,14 +21,14 @@ from torch.utils.checkpoint import checkpoint
 from bagwise.exceptions import NumericalError
 from bagwise.inference.bag_propagation import BagPropagation, BagRows, Pooled, labelled_design, linearise
 from bagwise.inference.belief import Belief
-from bagwise.inference.chunks import Chunk, InMemory
+from bagwise.inference.chunks import Chunk, InMemory, OfColumn, Seen
 from bagwise.inference.kernel_learning.rows import LearningRows
 from bagwise.inference.loop import iterate
 from bagwise.numerics.gmres import gmres
 from bagwise.numerics.linalg import whiten
 from bagwise.numerics.special import hazard, log_ndtr, log_pdf
 
-ROUNDS, TOLERANCE = 60, 2e-3
+ROUNDS, TOLERANCE = 100, 2e-3
 ROUGH = 0.05  # nats by which the evidence is off where it has settled so far
 _ADJOINT_TOLERANCE, _ADJOINT_STEPS = 1e-2, 40
 _KEPT_CHUNKS = 4  # of which the backward pass keeps what it needs; of more it is computed again
@@ -55,7 +56,7 @@ class Fixed(NamedTuple):
 class _Problem(NamedTuple):
     """What the map Φ needs besides the point."""
 
-    chunks: list[Chunk]  # of instances, in labelled bags only
+    chunks: Sequence[Chunk]  # of instances, in labelled bags only
     signs: Tensor  # (B,) ±1
     noise: float  # probability that a label is wrong
     points: Tensor  # (R, S)
@@ -80,14 +81,20 @@ class ByBags:
             pulls.append((column, engine, self._pulls(chunks, column, engine, pooled)))
         for number, chunk in enumerate(self._rows.traced()):
             parts = [
-                _pulled(of_column(chunk, column), engine, cotangents[number]) for column, engine, cotangents in pulls
+                _pulled(OfColumn(column)(chunk), engine, cotangents[number]) for column, engine, cotangents in pulls
             ]
             torch.autograd.backward(torch.stack(parts).sum())
         return total
 
-    def _settled(self, chunks: list[Chunk], column: int) -> tuple[BagPropagation, list[Pooled]]:
+    def value(self) -> float:
+        """log Z at the present kernel without its gradient, which takes most of the time."""
+        chunks = self._rows.chunks()
+        columns = range(chunks[0].evidence.labels.shape[1])
+        return sum(float(self._settled(chunks, column)[0].log_evidence.sum()) for column in columns)
+
+    def _settled(self, chunks: Sequence[Chunk], column: int) -> tuple[BagPropagation, list[Pooled]]:
         """Rows and sites at the present kernel, from the last ones or, should that fail, from nothing."""
-        own = [of_column(chunk, column) for chunk in chunks]
+        own = Seen(chunks, OfColumn(column))
         last = self._remembered.get(column)
         for start in (last, None) if last is not None else (None,):
             held = InMemory(own, None if start is None else start[1])
@@ -111,20 +118,15 @@ class ByBags:
             raise KeyboardInterrupt
         return engine if trace.converged and engine.plausible(self._ceiling[[column]]) else None
 
-    def _pulls(self, chunks: list[Chunk], column: int, engine: BagPropagation, pooled: list[Pooled]) -> list[BagRows]:
+    def _pulls(
+        self, chunks: Sequence[Chunk], column: int, engine: BagPropagation, pooled: list[Pooled]
+    ) -> list[BagRows]:
         """λ of the rows and offsets of every chunk."""
-        own = [of_column(chunk, column) for chunk in chunks]
-        point, problem = _fixed_point(own, engine, pooled)
+        point, problem = _fixed_point(Seen(chunks, OfColumn(column)), engine, pooled)
         adjoint = _adjoint(point, problem)
         cuts = [part.n_labelled for part in pooled]
         parts = zip(torch.split(adjoint.rows, cuts), torch.split(adjoint.offset, cuts), strict=True)
         return [BagRows(*pair) for pair in parts]
-
-
-def of_column(chunk: Chunk, column: int) -> Chunk:
-    """A chunk as one label column sees it."""
-    evidence = chunk.evidence
-    return chunk._replace(evidence=evidence.of_column(column))
 
 
 def _pulled(chunk: Chunk, engine: BagPropagation, adjoint: BagRows) -> Tensor:
@@ -134,7 +136,7 @@ def _pulled(chunk: Chunk, engine: BagPropagation, adjoint: BagRows) -> Tensor:
     return (adjoint.rows * found.rows).sum() + (adjoint.offset * found.offset).sum()
 
 
-def _fixed_point(chunks: list[Chunk], engine: BagPropagation, pooled: list[Pooled]) -> tuple[Fixed, _Problem]:
+def _fixed_point(chunks: Sequence[Chunk], engine: BagPropagation, pooled: list[Pooled]) -> tuple[Fixed, _Problem]:
     bags = [part.bag_rows() for part in pooled]
     sites = [part.bag_sites() for part in pooled]
     labels = torch.cat([part.chunk.evidence.labels[: part.n_labelled, 0] for part in pooled])
@@ -145,8 +147,9 @@ def _fixed_point(chunks: list[Chunk], engine: BagPropagation, pooled: list[Poole
     )
     precision, shift = engine.totals()
     rest = precision - point.rows.T @ (point.tau[:, None] * point.rows), shift - point.rows.T @ point.nu
-    seen = [chunk._replace(design=labelled_design(chunk)) for chunk in chunks]
-    return point, _Problem(seen, 2.0 * labels.double() - 1.0, chunks[0].evidence.noise, engine.points, *rest)
+    return point, _Problem(
+        Seen(chunks, _labelled_bags), 2.0 * labels.double() - 1.0, chunks[0].evidence.noise, engine.points, *rest
+    )
 
 
 def _adjoint(point: Fixed, problem: _Problem) -> Fixed:
@@ -216,7 +219,7 @@ def _mapped(x: Fixed, problem: _Problem) -> Fixed:
     """Φ(x): bags as rows at the q(v) that x makes, and sites by matching moments."""
     factor, mean = _belief(x, problem)
     draws = mean[:, None] + torch.linalg.solve_triangular(factor.T, problem.points, upper=True)
-    parts = [_linearised(chunk, draws, again=len(problem.chunks) > _KEPT_CHUNKS) for chunk in problem.chunks]
+    parts = [_linearised(problem.chunks, number, draws) for number in range(len(problem.chunks))]
     seen = _cavity(x, problem, factor, mean)
     shrink = 1.0 + seen.variance * seen.bend
     return Fixed(
@@ -227,7 +230,15 @@ def _mapped(x: Fixed, problem: _Problem) -> Fixed:
     )
 
 
-def _linearised(chunk: Chunk, draws: Tensor, *, again: bool) -> BagRows:
-    design = chunk.design
-    arguments = (design.phi, design.kappa, design.segments, draws.to(design.phi.dtype))
-    return BagRows(*(checkpoint(linearise, *arguments, use_reentrant=False) if again else linearise(*arguments)))
+def _labelled_bags(chunk: Chunk) -> Chunk:
+    return chunk._replace(design=labelled_design(chunk))
+
+
+def _linearised(chunks: Sequence[Chunk], number: int, draws: Tensor) -> BagRows:
+    """The bags of one chunk as rows; of many chunks the backward pass looks at each again, wherever it lies."""
+
+    def look(draws: Tensor) -> BagRows:
+        design = chunks[number].design
+        return linearise(design.phi, design.kappa, design.segments, draws.to(design.phi.dtype))
+
+    return BagRows(*(checkpoint(look, draws, use_reentrant=False) if len(chunks) > _KEPT_CHUNKS else look(draws)))

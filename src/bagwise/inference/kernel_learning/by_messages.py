@@ -5,6 +5,7 @@ does not. At settled messages its total derivative is one more sum over the chun
 kept from one kernel to the next.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ class ByMessages:
             torch.autograd.backward(pull_back(chunk, own.tau, own.nu, engine.belief))
         return float(engine.log_evidence.sum())
 
-    def _settled(self, chunks: list[Chunk]) -> tuple[ExpectationPropagation, list[Any]]:
+    def _settled(self, chunks: Sequence[Chunk]) -> tuple[ExpectationPropagation, list[Any]]:
         """Messages at the present kernel, from the last ones or, should that fail, from nothing."""
         for start in (self._remembered, None) if self._remembered is not None else (None,):
             held = InMemory(chunks, start)

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,20 @@ from bagwise.inference.kernel_learning.by_bags import ROUGH, ByBags
 from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMessages
 from bagwise.inference.kernel_learning.by_moments import MomentEvidence
 from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows
-from bagwise.inference.kernel_learning.search import Block, EvidenceSearch, Judge, differentiated, iteration_limit
+from bagwise.inference.kernel_learning.search import (
+    Block,
+    EvidenceSearch,
+    Judge,
+    Vector,
+    differentiated,
+    iteration_limit,
+)
 from bagwise.inference.loop import Trace, Watch
 
 STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
 LEAST_BAGS = 60  # however large they are
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
-_STAYS = 0.1  # change of a (logarithmic) parameter that more rows ask for, below which the kernel stays
+_STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays
 
 Ints = NDArray[np.int64]
 
@@ -89,11 +97,12 @@ def learn_features(
     first one begins at the kernel of ``begin``, where there is one of the same kind; priors are those of ``features``.
     """
     kernel, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
-    blocks: list[Block] = [KernelParameters(kernel, inducing.shape[1], features.takes_rows_as_they_come)]
+    parameters = KernelParameters(kernel, inducing.shape[1], features.takes_rows_as_they_come)
+    blocks: list[Block] = [parameters]
     if settings.learn_inducing:
         blocks.append(TensorBlock(inducing))
     if begin is not None:
-        blocks[0].set(KernelParameters(copy.deepcopy(begin.kernel), inducing.shape[1]).get())
+        parameters.set(KernelParameters(copy.deepcopy(begin.kernel), inducing.shape[1]).get())
     free = sum(len(block.get()) for block in blocks)
     if free == 0:
         return Learned(features, None)
@@ -104,6 +113,8 @@ def learn_features(
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
         if last is not None and _stays(search, *last, len(some)):
             break
+        if last is None and begin is None and isinstance(judge, ByBags):
+            parameters.set(_best_start(parameters, judge))
         restarts = settings.n_restarts if last is None else 1
         traces.append(search.run(restarts, iteration_limit(free), settings.random, watch))
         last = search, len(some)
@@ -114,16 +125,28 @@ def learn_features(
     return Learned(made, _joined(traces))
 
 
-def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, n_now: int) -> bool:
-    """Whether more bags leave the kernel where fewer have put it, judged by one step of Newton's method.
+def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
+    """Where to begin: large bags teach nothing at many kernels, and the evidence is flat around these."""
+    values: list[tuple[float, Vector]] = []
+    starts = parameters.starts()
+    for start in starts:
+        parameters.set(start)
+        away = (start - parameters.centre) / parameters.spread
+        with suppress(NumericalError):
+            values.append((judge.value() - 0.5 * float(away @ away), start))
+    return max(values, key=lambda pair: pair[0])[1] if values else starts[0]
 
-    The curvature is that of the last search, as many times larger as there are more bags.
+
+def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, n_now: int) -> bool:
+    """Whether more bags promise too little to leave the kernel that fewer have found.
+
+    The curvature is that of the last search, as many times larger as there are more bags. (A parameter that is a third
+    of the standard deviation of its posterior away from the best value costs a twentieth of a nat.)
     """
     try:
-        step = search.newton_step(last.inverse_curvature, n_before / n_now)
+        return search.expected_gain(last.inverse_curvature, n_before / n_now) < _STAYS
     except NumericalError:
         return False
-    return bool(np.abs(step).max() < _STAYS)
 
 
 def _joined(traces: list[Trace]) -> Trace:
@@ -174,7 +197,7 @@ def bags_within(sizes: Ints, rows: int, least: int = LEAST_BAGS) -> int:
 
 def may_be_thinned(evidence: CountEvidence, settings: LearningSettings) -> bool:
     """Whether a part of a bag may stand for it: where labels are all that bags state."""
-    return settings.by_bags and all(part is None for part in evidence.tables)
+    return settings.by_bags and evidence.only_labels()
 
 
 def thinned(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> tuple[Bags, CountEvidence]:

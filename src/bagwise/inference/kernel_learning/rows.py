@@ -1,6 +1,6 @@
 """Rows to learn a kernel from: standardised, in chunks of whole bags, with what their bags say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 from bagwise.bags import Bags
 from bagwise.gp.features import Design, Features, bag_slices, traced_design
 from bagwise.inference.chunks import BagModel, Chunk
+from bagwise.inference.places import PLACE
 from bagwise.numerics.segments import Segments
 
 CHUNK_ROWS = 8192
@@ -34,7 +35,9 @@ class LearningRows:
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
         self._features, self._kernel, self._inducing = features, kernel, inducing
-        self._parts = [self._part(bags, part, model) for part in bag_slices(bags.offsets, chunk_rows)]
+        self._n_rows = bags.n_instances
+        parts = (self._part(bags, part, model) for part in bag_slices(bags.offsets, chunk_rows))
+        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes(inducing.shape[1]))
 
     def _part(self, bags: Bags, part: slice, model: BagModel) -> _Part:
         some, features = bags[part], self._features
@@ -52,10 +55,14 @@ class LearningRows:
         """Where they are computed."""
         return self._features.device
 
-    def chunks(self) -> list[Chunk]:
+    def chunks(self) -> Sequence[Chunk]:
         """Features at the present kernel."""
         with torch.no_grad():
-            return [Chunk(self._design(part), part.evidence) for part in self._parts]
+            return PLACE.get().hold(self.traced(), self._bytes(self.n_columns + 1))
+
+    def _bytes(self, width: int) -> int:
+        """Bytes of so many numbers per row."""
+        return self._n_rows * width * self._features.dtype.itemsize
 
     def traced(self) -> Iterator[Chunk]:
         """The same, one chunk after the other, as differentiable functions of the kernel and the inducing inputs."""

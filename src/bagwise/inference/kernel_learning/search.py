@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import LbfgsInvHessProduct, minimize
 from torch import Tensor
 
 from bagwise.exceptions import NumericalError
@@ -22,10 +22,11 @@ Vector = NDArray[np.float64]
 
 _NAME = "log evidence + log prior"
 _LAST, _NOTHING = 5, 1e-2  # evaluations, and nats gained over them
-_REFUSED = 1e6  # added to the worst value seen where the objective fails
+_REFUSED = 1e6  # the value where not even the start can be evaluated
 _GAIN = 1e-6  # relative gain of an iteration below which the search has settled …
 _MANY, _COARSE_GAIN = 50, 1e-4  # … and with more parameters than that, which creep along flat directions for ever
 _ITERATIONS, _MOST_ITERATIONS = 50, 200  # the first and one more for every parameter, at most the second
+_IDLE = 4  # evaluations in a row that gain no more than the judge may be off by, after which the search is over
 _SPARE_STARTS = 3  # draws of the prior to try where no start could be evaluated
 
 
@@ -62,6 +63,10 @@ def differentiated(objective: Callable[[], Tensor]) -> Judge:
     return judge
 
 
+class _Enough(Exception):
+    """The judge cannot tell the points any more that the search asks about."""
+
+
 class EvidenceSearch:
     """Maximise ``judge() + log prior`` over the blocks; ``rough`` is what the judge may be off by, in nats."""
 
@@ -71,10 +76,12 @@ class EvidenceSearch:
         self._cuts = np.cumsum([len(block.get()) for block in self._blocks])[:-1]
         self._centre = np.concatenate([block.centre for block in self._blocks])
         self._spread = np.concatenate([block.spread for block in self._blocks])
-        self._best, self._best_at, self._worst = -math.inf, self._get(), 0.0
+        self._best, self._best_at = -math.inf, self._get()
         self._course: list[float] = []
         self._failures = 0  # in a row, up to the last evaluation
-        self._before, self._enough = -math.inf, False
+        self._reached, self._before, self._idle = -math.inf, -math.inf, 0  # of the present climb
+        self._seen: dict[bytes, Vector] = {}  # slopes of all points evaluated …
+        self._visited: list[Vector] = []  # … and those of them that the search went on from
         self.inverse_curvature: Callable[[Vector], Vector] = lambda vector: vector
         self._advance: Callable[[float], None] = lambda value: None
 
@@ -95,13 +102,10 @@ class EvidenceSearch:
                         break
                     point = start if restart == 0 else self._drawn(start, random)
                     before = self._best
-                    self._before, self._enough = -math.inf, False
-                    found = minimize(
-                        self._evaluate, point, jac=True, method="L-BFGS-B", options=options, callback=self._look
-                    )
+                    settled = self._climb(point, options)
                     if self._best > before:
-                        self.inverse_curvature = found.hess_inv.matvec
-                        converged = not self._failures and (bool(found.success) or self._enough or self._settled())
+                        self.inverse_curvature = self._known_curvature()
+                        converged = settled
             except KeyboardInterrupt:
                 interrupted = True
         self._set(self._best_at)
@@ -110,21 +114,43 @@ class EvidenceSearch:
         course = np.array(self._course)
         return Trace(_NAME, course, np.zeros_like(course), converged and math.isfinite(self._best), interrupted)
 
-    def newton_step(self, inverse_curvature: Callable[[Vector], Vector], share: float) -> Vector:
-        """The step that the judge asks for at the present point, by a share of an inverse curvature known before."""
+    def _climb(self, point: Vector, options: dict[str, float]) -> bool:
+        """Search from one point; says whether it settled."""
+        self._reached, self._before, self._idle = -math.inf, -math.inf, 0
+        self._seen, self._visited = {}, [point]
+        try:
+            found = minimize(self._evaluate, point, jac=True, method="L-BFGS-B", options=options, callback=self._look)
+        except _Enough:
+            return True
+        return not self._failures and (bool(found.success) or self._settled())
+
+    def _known_curvature(self) -> Callable[[Vector], Vector]:
+        """The inverse curvature of L-BFGS from the points that the last search went through."""
+        points = [point for point in self._visited if point.tobytes() in self._seen]
+        steps, changes = (np.diff(rows, axis=0) for rows in (points, [self._seen[point.tobytes()] for point in points]))
+        curved = np.einsum("ij,ij->i", steps, changes) > 0
+        if not curved.any():
+            return lambda vector: vector
+        matvec: Callable[[Vector], Vector] = LbfgsInvHessProduct(steps[curved], changes[curved]).matvec
+        return matvec
+
+    def expected_gain(self, inverse_curvature: Callable[[Vector], Vector], share: float) -> float:
+        """Nats that one step of Newton's method promises here, by a share of an inverse curvature known before.
+
+        With gradient g and curvature H the step H⁻¹g gains gᵀH⁻¹g/2.
+        """
         here = self._get()
         for block in self._blocks:
             block.clear()
         _, gradient = self._posterior(here)
-        step: Vector = share * np.asarray(inverse_curvature(gradient))
-        return step
+        return 0.5 * share * float(gradient @ np.asarray(inverse_curvature(gradient)))
 
-    def _look(self, _: Vector) -> None:
+    def _look(self, point: Vector) -> None:
         """Called after every iteration: stop where it gained no more than the judge may be off by."""
-        gained, self._before = self._best - self._before, self._best
+        self._visited.append(point.copy())
+        gained, self._before = self._reached - self._before, self._reached
         if gained < self._rough:
-            self._enough = True
-            raise StopIteration
+            raise _Enough
 
     def _settled(self) -> bool:
         """Whether the last evaluations gained nothing that matters; their rounding can stop a line search early."""
@@ -146,13 +172,29 @@ class EvidenceSearch:
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             self._failures += 1
             self._record()
-            return self._worst + _REFUSED, np.zeros_like(vector)
+            return self._wall(vector), np.zeros_like(vector)
         self._failures = 0
-        self._worst = max(self._worst, -value)
+        self._seen[vector.tobytes()] = -gradient
+        self._idle = 0 if value > self._reached + self._rough else self._idle + 1
+        self._reached = max(self._reached, value)
         if value > self._best:
             self._best, self._best_at = value, vector.copy()
         self._record()
+        if self._rough > 0 and self._idle >= _IDLE:
+            raise _Enough
         return -value, -gradient
+
+    def _wall(self, vector: Vector) -> float:
+        """What a point that cannot be evaluated counts as: as much worse as the slope had promised it to be better.
+
+        A parabola through it has its minimum at a quarter of the step, where the line search looks next. (With a very
+        large value it would look next to where it stands, and end there.)
+        """
+        here = self._visited[-1]
+        slope = self._seen.get(here.tobytes())
+        if slope is None:
+            return _REFUSED
+        return -self._reached + max(abs(float(slope @ (vector - here))), 1.0)
 
     def _record(self) -> None:
         self._course.append(self._best)

@@ -19,16 +19,10 @@ LEAST_GAIN = 1.0  # nats
 _ROUNDS, _TOLERANCE = 60, 2e-3
 
 
-def may_be_judged_by_bags(evidence: CountEvidence) -> bool:
-    """Whether labels are all that bags say, and some do."""
-    only_labels = not any(speaks is not None and speaks.any() for speaks in evidence.speaks)
-    return only_labels and not bool(np.isnan(evidence.labels).all())
-
-
 def may_have_sizes(bags: Bags, evidence: CountEvidence) -> bool:
     """Whether there is anything to ask: labels alone, of bags that differ in size."""
     labelled = ~np.isnan(evidence.labels).all(axis=1)
-    return may_be_judged_by_bags(evidence) and len(np.unique(bags.sizes[labelled])) > 1
+    return evidence.only_labels() and len(np.unique(bags.sizes[labelled])) > 1
 
 
 def gain_of_sizes(features: Features, bags: Bags, evidence: CountEvidence, seed: int) -> float:

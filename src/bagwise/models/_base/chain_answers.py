@@ -20,8 +20,8 @@ class ChainAnswers:
     def diagnostics_(self) -> pd.DataFrame:
         """R-hat, bulk and tail effective sample size, Monte Carlo error of every watched quantity.
 
-        The log likelihood of the evidence, |v|, the mean (where there is a bias) and up to fifty latent values φᵀv of
-        random training instances (named by their row in ``bags.X``).
+        The log likelihood of the evidence, the length of v, the mean (where there is a bias) and up to fifty latent
+        values φᵀv of random training instances (named by their row in ``bags.X``).
         """
         return self._watched().table.copy()
 

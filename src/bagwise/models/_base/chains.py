@@ -19,8 +19,8 @@ from bagwise.gp.posterior import SamplePosterior, SparseSamplePosterior
 from bagwise.inference.chains.diagnostics import Chains, warn_if_unmixed
 from bagwise.inference.chains.gibbs import Gibbs
 from bagwise.inference.chains.run import Length, Monitor, Record, Sampler, identity_of, read_checkpoint, run_chains
-from bagwise.inference.chunks import in_memory
 from bagwise.inference.loop import Trace, Watch
+from bagwise.inference.places import chunks_of
 
 _WATCHED_LATENTS = 50
 
@@ -128,7 +128,7 @@ def gibbs_sampler(
 ) -> Gibbs:
     """The sampler of probit instances under evidence about counts, all chains side by side."""
     return Gibbs(
-        in_memory(features, bags, ProbitCounts(evidence), integrated=integrated),
+        chunks_of(features, bags, ProbitCounts(evidence), integrated=integrated),
         torch.as_tensor(evidence.observed(), device=features.device),
         n_rows=bags.n_instances,
         n_chains=settings.length.n_chains,

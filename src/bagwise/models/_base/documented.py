@@ -39,8 +39,8 @@ def entries(section: str) -> dict[str, DocEntry]:
     return found
 
 
-def documented(cls: _Class) -> _Class:
-    """Complete the docstring of an estimator.
+def documented(cls: _Class, parameters: str = PARAMETERS, attributes: str = ATTRIBUTES) -> _Class:
+    """Complete the docstring of an estimator by texts that it shares with others.
 
     A parameter or attribute that has no text, in the class or among the shared ones, is left out; a test looks for
     those.
@@ -48,8 +48,8 @@ def documented(cls: _Class) -> _Class:
     if cls.__doc__ is None:  # python -OO
         return cls
     parts = sections(cls.__doc__)
-    parts["Parameters"] = _parameters(cls, entries(parts.get("Parameters", "")))
-    parts["Attributes"] = _attributes(cls, entries(parts.get("Attributes", "")))
+    parts["Parameters"] = _parameters(cls, entries(parameters) | entries(parts.get("Parameters", "")))
+    parts["Attributes"] = _attributes(cls, entries(attributes), entries(parts.get("Attributes", "")))
     cls.__doc__ = "\n\n".join(_section(heading, text) for heading, text in parts.items() if text) + "\n"
     return cls
 
@@ -58,8 +58,7 @@ def _section(heading: str, text: str) -> str:
     return f"{heading}\n{'-' * len(heading)}\n{text.strip()}" if heading else text.strip()
 
 
-def _parameters(cls: type, own: dict[str, DocEntry]) -> str:
-    texts = entries(PARAMETERS) | own
+def _parameters(cls: type, texts: dict[str, DocEntry]) -> str:
     wanted = inspect.signature(cls).parameters.values()
     return "\n".join(
         f"{parameter.name} : {texts[parameter.name].kind}{_default(parameter)}\n{texts[parameter.name].text}"
@@ -75,9 +74,9 @@ def _default(parameter: inspect.Parameter) -> str:
     return f', default="{value}"' if isinstance(value, str) else f", default={value!r}"
 
 
-def _attributes(cls: type, own: dict[str, DocEntry]) -> str:
+def _attributes(cls: type, texts: dict[str, DocEntry], own: dict[str, DocEntry]) -> str:
     declared = fitted_attributes(cls) - set(own)
-    shared = {name: entry for name, entry in entries(ATTRIBUTES).items() if name in declared}
+    shared = {name: entry for name, entry in texts.items() if name in declared}
     return "\n".join(f"{name} : {entry.kind}\n{entry.text}" for name, entry in (own | shared).items())
 
 

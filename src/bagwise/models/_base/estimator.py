@@ -1,7 +1,6 @@
 """What every estimator shares: checked input, features, answers that follow from its rule, files."""
 
-from importlib.metadata import version
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -11,19 +10,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import _validation as check
-from bagwise._files import PathLike
 from bagwise.bag_models.rules import Rule
 from bagwise.bags import Bags, as_bags
 from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.known import has_known
 from bagwise.evidence.labels import Labels, label_array, read_labels
 from bagwise.evidence.statements import Evidence, label_statements
-from bagwise.exceptions import BagDataError, BagDataWarning, ModelFileError, warn_user
+from bagwise.exceptions import BagDataWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, make_features
 from bagwise.inference.loop import Trace
+from bagwise.models._base.card import ModelCard as ModelCard
+from bagwise.models._base.label_answers import LabelAnswers
+from bagwise.models._base.label_answers import bag_weights as bag_weights
+from bagwise.models._base.saved import SavedEstimator
+from bagwise.models._base.saved import check_device as check_device
 from bagwise.models._base.state import pack, unpack
-from bagwise.persistence import read_model, write_model
 from bagwise.predict import bags as predict
 from bagwise.predict.given import bags_given_labels, instances_given_labels, parts_given_labels
 from bagwise.predict.points import Fitted
@@ -33,18 +35,10 @@ SIZED_REACH = 2  # the same, and how many times smaller, where size itself has a
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
-class ModelCard(NamedTuple):
-    """How a model presents itself to the command line, the docs and the contract checks."""
-
-    name: str  # on the command line and in model files
-    evidence: tuple[str, ...]  # what a bag may say
-    source: str  # where it comes from
-
-
-class BagEstimator(ClassifierMixin, BaseEstimator):
+class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
     """Bags in, features, files: what every estimator shares, whatever its answers are."""
 
-    card: ClassVar[ModelCard]
+    sign_of_fit: ClassVar[str] = "posterior_"
     own_attributes: ClassVar[tuple[str, ...]] = ()  # further fitted attributes (plain JSON values) to save
     traces: ClassVar[tuple[str, ...]] = ("trace_",)  # fitted attributes that are a Trace, or None
 
@@ -56,8 +50,6 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
     seed_: int
     n_features_in_: int
     feature_names_in_: NDArray[Any]  # absent where the columns had no names
-    classes_: NDArray[Any]
-    label_names_: tuple[str, ...] | None
     sizes_seen_: tuple[int, int]  # number of instances of the smallest and of the largest training bag
     learned_from_known_: bool  # whether instances known one by one took part in the fit
 
@@ -88,30 +80,14 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------ files
 
-    def save(self, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all.
-
-        ``notes`` (plain JSON values) travel in the file; ``bagwise.models.load_with_notes`` reads them. The model
-        itself does not know them.
-        """
-        check_is_fitted(self, "posterior_")
-        description, tensors = pack(self)
-        description |= {"model": self.card.name, "version": version("bagwise"), "notes": notes or {}}
-        write_model(path, description, tensors)
-
-    @classmethod
-    def load(cls, path: PathLike, device: str = "cpu") -> Self:
-        """The model of this class that ``save`` wrote; ``bagwise.load`` finds out by itself which class it is."""
-        description, tensors = read_model(path)
-        if description.get("model") != cls.card.name:
-            raise ModelFileError(f"{path}: holds a model {description.get('model')!r}, not {cls.card.name!r}.")
-        return cls.restore(description, tensors, check_device(device))
-
     @classmethod
     def restore(cls, description: dict[str, Any], tensors: dict[str, torch.Tensor], device: torch.device) -> Self:
         """The estimator that ``save`` described."""
         model: Self = unpack(cls, description, tensors, device)
         return model
+
+    def _packed(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        return pack(self)
 
     # ------------------------------------------------------------ fitting
 
@@ -126,10 +102,6 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         self.sizes_seen_ = int(checked.sizes.min()), int(checked.sizes.max())
         self.learned_from_known_ = has_known(checked)
         return checked
-
-    def _remember(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
-        self.label_names_ = names
-        self.classes_ = classes if names is None else np.tile(classes, (len(names), 1))
 
     def _make_features(
         self,
@@ -180,9 +152,6 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         """Whether ``classes_`` can be what this model was fitted with; asked of a model file."""
         return bool(np.shape(np.atleast_2d(self.classes_))[1] == 2)
 
-    def _several(self) -> bool:
-        return self.label_names_ is not None
-
     def _check_bags(self, X: Any, *, reset: bool = False) -> Bags:
         if reset:
             check.check_verbose(self.verbose)
@@ -191,7 +160,8 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
             check_is_fitted(self, "posterior_")
         bags = as_bags(X)
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
-        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
+        if not bags.stays_in_file:  # those are checked whenever they are read
+            check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
         return bags
 
     def _bags_to_judge(self, X: Any) -> Bags:
@@ -220,14 +190,8 @@ _FAR_SIZES = {
 }
 
 
-class BagClassifier(BagEstimator):
+class BagClassifier(LabelAnswers, BagEstimator):
     """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.multi_label = True
-        return tags
 
     # ------------------------------------------------------------ answers
 
@@ -242,10 +206,6 @@ class BagClassifier(BagEstimator):
             return self._columns(predict.bag_probability(self._fitted(), checked))
         stated = self._given_labels(bags, checked, given)
         return self._columns(bags_given_labels(self._fitted(), checked, stated))
-
-    def predict(self, bags: Any) -> NDArray[Any]:
-        """The more probable class of every bag: (B,), or (B, K) of 0/1 for K labels."""
-        return self._decide(self.predict_proba(bags))
 
     def predict_instance_proba(self, bags: Any, *, given: Any = None) -> NDArray[np.float64]:
         """P(the instance is positive), in the order of ``bags.X``: (N, 2), or (N, K) for K labels.
@@ -286,24 +246,11 @@ class BagClassifier(BagEstimator):
         spread = predict.instance_spread(self.features_, self.posterior_, checked)
         return spread if self._several() else spread[:, 0]
 
-    def predict_instances(self, bags: Any) -> NDArray[Any]:
-        """The more probable class of every instance, in the order of ``bags.X``."""
-        return self._decide(self.predict_instance_proba(bags))
-
     def predict_latent(self, bags: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and variance of the latent f of every instance: (N,) each, or (N, K)."""
         checked = self._check_bags(bags)
         mean, variance = predict.latent_moments(self.features_, self.posterior_, checked)
         return (mean, variance) if self._several() else (mean[:, 0], variance[:, 0])
-
-    def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over bags (with several labels: over all bags and labels); bags without a label do not count."""
-        given = as_bags(bags)
-        predicted = self.predict(given).reshape(len(given), -1)
-        truth = self._known_truth(label_array(y, given, keyed=isinstance(bags, Bags)), predicted.shape)
-        seen = ~pd.isna(truth)
-        weights = np.broadcast_to(bag_weights(sample_weight, len(given))[:, None], seen.shape)
-        return float(np.average((truth == predicted)[seen], weights=weights[seen]))
 
     @property
     def mean_(self) -> Any:
@@ -339,38 +286,6 @@ class BagClassifier(BagEstimator):
         values[~pd.isna(truth)] = truth[~pd.isna(truth)] == np.ravel(self.classes_)[1]
         return values
 
-    def _known_truth(self, y: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-        """Labels to compare predictions with: as many columns as in fit, no class that fit did not know."""
-        truth = y.reshape(len(y), -1)
-        if truth.shape != shape:
-            raise BagDataError(f"y has {truth.shape[1]} label columns; the model was fitted with {shape[1]}.")
-        seen, classes = truth[~pd.isna(truth)], np.ravel(self.classes_)[:2]
-        if len(seen) == 0:
-            raise BagDataError("every label of y is missing: there is nothing to compare the predictions with.")
-        check.check_hashable(seen, "y")
-        strange = set(seen.tolist()) - set(classes.tolist())
-        if strange:
-            known = check.shorten(classes)
-            raise BagDataError(f"y holds {check.shorten(strange)}; the model was fitted with the classes {known}.")
-        return truth
-
-    def _columns(self, positive: NDArray[np.float64]) -> NDArray[np.float64]:
-        return positive if self._several() else np.column_stack([1.0 - positive, positive])
-
-    def _decide(self, probability: NDArray[np.float64]) -> NDArray[Any]:
-        if self._several():
-            return (probability > 0.5).astype(int)
-        classes: NDArray[Any] = self.classes_[(probability[:, 1] > 0.5).astype(int)]
-        return classes
-
-
-def bag_weights(sample_weight: Any, n_bags: int) -> NDArray[np.float64]:
-    """One weight per bag, 1 where none are given."""
-    weights = np.ones(n_bags) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if weights.shape != (n_bags,):
-        raise BagDataError(f"sample_weight: expected one weight per bag ({n_bags}), got shape {weights.shape}.")
-    return weights
-
 
 def check_iterations(max_iter: Any, tol: Any) -> None:
     """max_iter is None (until converged) or a whole number; tol is a non-negative number."""
@@ -382,16 +297,3 @@ def check_iterations(max_iter: Any, tol: Any) -> None:
 def check_dtype(name: Any) -> torch.dtype:
     """A floating point type by its name."""
     return DTYPES[check.check_option("dtype", name, tuple(DTYPES))]
-
-
-def check_device(name: Any) -> torch.device:
-    """A device that this machine has."""
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise BagDataError(f"device={name!r}: expected 'cpu' or 'cuda' ({error}).") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise BagDataError(f"device={name!r}: this machine has no usable CUDA device; use device='cpu'.")
-    if device.type not in ("cpu", "cuda"):
-        raise BagDataError(f"device={name!r}: expected 'cpu' or 'cuda'.")
-    return device

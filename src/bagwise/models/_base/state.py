@@ -42,11 +42,7 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
     """Everything that makes the fitted model: settings, features, posterior, trace."""
     tensors: Tensors = {}
     description = {
-        "parameters": {
-            name: _pack_setting(f"parameter.{name}", value, tensors)
-            for name, value in model.get_params(deep=False).items()
-            if name not in _NOT_SAVED
-        },
+        "parameters": pack_settings(model, tensors),
         "features": _pack_features(model.features_, tensors),
         "traces": {name: _pack_trace(name, getattr(model, name), tensors) for name in model.traces},
         "fitted": _pack_fitted(model),
@@ -62,15 +58,8 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
     """The estimator that ``pack`` took apart."""
     check_description(description, _POSTERIORS, cls.traces)
     try:
-        accepted = inspect.signature(cls).parameters
-        settings = {
-            name: _unpack_setting(f"parameter.{name}", value, tensors)
-            for name, value in description["parameters"].items()
-        }
-        unknown = set(settings) - set(accepted)
-        if unknown:
-            raise ModelFileError(f"the file names settings that {cls.__name__} does not have: {sorted(unknown)}.")
-        if "rule" not in description and "leftovers" in accepted:
+        settings = unpack_settings(cls, description["parameters"], tensors)
+        if "rule" not in description and "leftovers" in inspect.signature(cls).parameters:
             settings["leftovers"] = "independent"  # what there was before rules, as in _rule_before_rules
         model = cls(**settings | {"device": str(device)})
         model._check_settings()
@@ -92,6 +81,24 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
 
 
 # ---------------------------------------------------------------- settings
+
+
+def pack_settings(model: Any, tensors: Tensors) -> dict[str, Any]:
+    """The constructor's arguments of an estimator; arrays go into ``tensors``."""
+    return {
+        name: _pack_setting(f"parameter.{name}", value, tensors)
+        for name, value in model.get_params(deep=False).items()
+        if name not in _NOT_SAVED
+    }
+
+
+def unpack_settings(cls: Any, described: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    """The constructor's arguments that ``pack_settings`` took apart."""
+    settings = {name: _unpack_setting(f"parameter.{name}", value, tensors) for name, value in described.items()}
+    unknown = set(settings) - set(inspect.signature(cls).parameters)
+    if unknown:
+        raise ModelFileError(f"the file names settings that {cls.__name__} does not have: {sorted(unknown)}.")
+    return settings
 
 
 def _pack_setting(name: str, value: Any, tensors: Tensors) -> Any:

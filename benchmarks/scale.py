@@ -1,0 +1,128 @@
+"""Bags that stay in a Parquet file: time and memory of fit and predict as the table grows; workers of a cluster.
+
+Every size runs in a process of its own, so that its peak memory is its own. Features are never held in memory
+(``memory=0``), so small tables show what large ones do. Ratios are of times from the same run.
+Run: python -m benchmarks.scale [rows,rows,...] [threads] [learn_rows]
+"""
+
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+import bagwise
+from bagwise import BagGP, Bags
+from bagwise.inference.chunks import InMemory
+from bagwise.inference.mean_field import pull_step
+from bagwise.inference.places import Spilled
+from bagwise.io.streamed import instance_tables, write_parts
+
+D, R = 64, 100
+SMALLEST, LARGEST = 20, 2000
+ROW_GROUP = 65_536
+
+
+def generate(path, n_rows, seed=0):
+    """A table of bags of 20 to 2,000 rows; a bag with a row of large first and second features is positive."""
+    random = np.random.default_rng(seed)
+    names = [f"x{number}" for number in range(D)]
+    schema = pa.schema([("bag", pa.int64()), ("label", pa.int8()), *((name, pa.float32()) for name in names)])
+    made, bag = 0, 0
+    with pq.ParquetWriter(path, schema) as writer:
+        while made < n_rows:
+            sizes = np.exp(random.uniform(np.log(SMALLEST), np.log(LARGEST), 200)).astype(int)
+            X = random.standard_normal((sizes.sum(), D), dtype=np.float32)
+            owners = np.repeat(np.arange(len(sizes)), sizes)
+            positive = np.bincount(owners, X[:, 0] + X[:, 1] > 4.6) > 0
+            columns = [bag + owners, positive[owners].astype(np.int8), *X.T]
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP)
+            made, bag = made + len(X), bag + len(sizes)
+
+
+def peak_megabytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(path, threads, learn_rows):
+    """Seconds and megabytes of every part of the job."""
+    torch.set_num_threads(threads)
+    started, found = time.perf_counter(), {}
+
+    def lap(name):
+        nonlocal started
+        found[name], started = time.perf_counter() - started, time.perf_counter()
+
+    bags, y = Bags.open(path, "bag", label="label")
+    lap("open")
+    before = peak_megabytes()
+    with bagwise.scale.within(memory=0, threads=threads):
+        settings = {"kernel": "rbf", "size_effect": False, "n_inducing": R, "random_state": 0}
+        model = BagGP(**settings, learn_rows=learn_rows).fit(bags, y)
+    lap("fit")
+    with tempfile.TemporaryDirectory() as folder:
+        write_parts(instance_tables(model, bags), Path(folder) / "out.parquet")
+    lap("predict")
+    found |= {"rows": bags.n_instances, "bags": len(bags), "before": before, "peak": peak_megabytes()}
+    return found | {"engine": model.inference_, "iterations": model.n_iter_, "sweep": sweep_ratio(model, bags, y)}
+
+
+def sweep_ratio(model, bags, y):
+    """A sweep of the mean field over features in a file, and the bare reads and products of the same file."""
+    from bagwise.bag_models.counts import ProbitCounts
+    from bagwise.evidence.counts import CountEvidence
+    from bagwise.inference.chunks import chunks_as_made
+
+    evidence = ProbitCounts(CountEvidence(y[:, None].astype(float), bags.sizes))
+    spilled = Spilled(chunks_as_made(model.features_, bags, evidence))
+    mean = torch.zeros(model.features_.n_columns, 1, dtype=torch.float64)
+    chunks = InMemory(spilled)
+    times = {"sweep": [], "bare": []}
+    for _ in range(3):
+        start = time.perf_counter()
+        chunks.sweep(pull_step, mean)
+        times["sweep"].append(time.perf_counter() - start)
+        start = time.perf_counter()
+        for chunk in spilled:
+            chunk.design.phi.T @ (chunk.design.phi @ mean)
+        times["bare"].append(time.perf_counter() - start)
+    return min(times["sweep"]), min(times["bare"])
+
+
+def in_a_process(function, *arguments):
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def main(sizes="100000,200000,400000", threads=1, learn_rows=3_000):
+    threads, learn_rows = int(threads), None if str(learn_rows) == "none" else int(learn_rows)
+    print(f"D = {D}, R = {R}, bags of {SMALLEST} to {LARGEST}, {threads} thread(s), learn_rows={learn_rows}\n")
+    print("| rows | bags | engine | open s | fit s | predict s | memory before fit MB | peak MB | sweep / bare |")
+    print("|---:|---:|---|---:|---:|---:|---:|---:|---:|")
+    rows, seconds = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for size in map(int, sizes.split(",")):
+            path = Path(folder) / "table.parquet"
+            in_a_process(generate, path, size)
+            got = in_a_process(measure, path, threads, learn_rows)
+            rows.append(got["rows"])
+            seconds.append(got["fit"] + got["predict"])
+            sweep, bare = got["sweep"]
+            print(
+                f"| {got['rows']:,} | {got['bags']:,} | {got['engine']} | {got['open']:.1f} | {got['fit']:.1f} | "
+                f"{got['predict']:.1f} | {got['before']:.0f} | {got['peak']:.0f} | {sweep / bare:.2f} |",
+                flush=True,
+            )
+    if len(rows) > 1:
+        exponent = np.polyfit(np.log(rows), np.log(seconds), 1)[0]
+        print(f"\nfit and predict grow as rows^{exponent:.2f}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

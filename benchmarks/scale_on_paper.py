@@ -1,0 +1,95 @@
+"""A sweep over very many rows on very many workers, on paper: what it costs, what travels, what is in the way.
+
+Work per row is measured here, in CPU seconds of one thread; the rest are assumptions, which are printed.
+Run: python -m benchmarks.scale_on_paper
+"""
+
+import math
+import time
+
+import numpy as np
+import torch
+
+from bagwise.bag_models.counts import ChunkEvidence
+from bagwise.gp.features import CHUNK_ROWS, Design
+from bagwise.inference.belief import Belief
+from bagwise.inference.chunks import Chunk, InMemory
+from bagwise.inference.expectation_propagation import move_step, propose_step
+from bagwise.inference.mean_field import pull_step
+from bagwise.numerics.segments import Segments
+
+R, BAG = 100, 64
+TASK = 1e-3  # seconds of the scheduler per task
+BANDWIDTH = 1e9  # bytes per second between two machines
+LATENCY = 1e-3  # seconds of a message
+FAN_IN = 8
+TASKS_PER_WORKER = 4  # in a sweep; fewer would leave workers idle at its end
+SWEEPS = {"mean field": 1, "messages": 2}  # of an iteration
+
+
+def seconds_per_row(repeats=5):
+    """Of one iteration of the mean field and of one of expectation propagation."""
+    torch.set_num_threads(1)
+    random = torch.Generator().manual_seed(0)
+    phi = 0.1 * torch.randn(CHUNK_ROWS, R, dtype=torch.float64, generator=random)
+    design = Design(
+        phi, torch.full((CHUNK_ROWS,), 0.1, dtype=torch.float64), Segments(torch.arange(0, CHUNK_ROWS + 1, BAG))
+    )
+    labels = torch.ones(CHUNK_ROWS // BAG, 1, dtype=torch.float64)
+    chunks = InMemory([Chunk(design, ChunkEvidence(labels, (None,)))])
+    belief = Belief.prior(R, 1, phi.device)
+    steps = {"mean field": [(pull_step, belief.mean)], "messages": [(propose_step, belief), (move_step, 0.5)]}
+    found = {}
+    for name, listed in steps.items():
+        times = []
+        for _ in range(repeats):
+            chunks.remembered = [None]
+            start = time.process_time()
+            for step in listed:
+                chunks.sweep(*step)
+            times.append(time.process_time() - start)
+        found[name] = min(times) / CHUNK_ROWS
+    return found
+
+
+def iteration(n_rows, workers, per_row, engine):
+    """Seconds of the parts of one iteration, and the bytes that travel."""
+    sums = 8 * (R + 1 if engine == "mean field" else R * R + R + 3)
+    known = 8 * (R if engine == "mean field" else R * R + R)
+    shards = max(1, min(TASKS_PER_WORKER * workers, math.ceil(n_rows / CHUNK_ROWS)))
+    tasks = SWEEPS[engine] * math.ceil(shards * FAN_IN / (FAN_IN - 1))
+    depth = SWEEPS[engine] * math.ceil(math.log(max(2, shards), FAN_IN))
+    return {
+        "work": n_rows * per_row / workers,
+        "scheduler": tasks * TASK,
+        "sums": depth * (LATENCY + FAN_IN * sums / BANDWIDTH),
+        "belief": SWEEPS[engine] * math.ceil(math.log2(workers + 1)) * (LATENCY + known / BANDWIDTH),
+        "bytes": SWEEPS[engine] * (workers * known + shards * sums),
+    }
+
+
+def main():
+    measured = seconds_per_row()
+    print(
+        f"R = {R}; measured: " + ", ".join(f"{name} {1e6 * value:.2f} µs per row" for name, value in measured.items())
+    )
+    print(
+        f"assumed: {1e3 * TASK:g} ms of the scheduler per task, {BANDWIDTH / 1e9:g} GB/s, {1e3 * LATENCY:g} ms latency"
+    )
+    print()
+    print("| engine | rows | workers | work s | scheduler s | sums s | belief s | in all s | efficiency | travels MB |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for engine, per_row in measured.items():
+        for n_rows in (10**8, 10**9):
+            for workers in (1, 10, 100, 1000):
+                part = iteration(n_rows, workers, per_row, engine)
+                total = sum(part[name] for name in ("work", "scheduler", "sums", "belief"))
+                shown = " | ".join(f"{part[name]:.3g}" for name in ("work", "scheduler", "sums", "belief"))
+                print(
+                    f"| {engine} | 10^{int(np.log10(n_rows))} | {workers:,} | {shown} | {total:.3g} | "
+                    f"{part['work'] / total:.0%} | {part['bytes'] / 1e6:.3g} |"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the baselines share: checked input, machines that are saved, calibration, solvers."""

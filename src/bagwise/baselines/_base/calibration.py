@@ -1,0 +1,70 @@
+"""Probabilities for methods that have none: a sigmoid of scores of bags that the method had not learned from.
+
+Platt, Probabilistic outputs for support vector machines, 1999: P(positive) = 1 / (1 + exp(-(a s + b))) is fitted to
+scores s of held-out bags, with targets (n₁ + 1) / (n₁ + 2) and 1 / (n₀ + 2) in place of 1 and 0.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+from sklearn.model_selection import StratifiedKFold
+
+from bagwise.bags import Bags
+from bagwise.baselines._base.machines import Calibrated, Floats, Machine
+from bagwise.exceptions import BagDataWarning, warn_user
+
+OPTIONS = ("sigmoid", "slope")
+_LEAST_SLOPE = 0.01  # per standard deviation of the scores: their order is always kept
+_MOST_SLOPE = 100.0
+
+Learn = Callable[[Bags, Floats], Machine]
+
+
+def calibrated(learn: Learn, bags: Bags, y: Floats, option: str, cv: int, random: Any) -> Calibrated:
+    """The machine of all bags with a label, and the sigmoid of held-out scores; a share where one class is missing."""
+    seen = ~np.isnan(y)
+    positives, total = int(np.sum(y[seen])), int(np.sum(seen))
+    if positives in (0, total):
+        return Calibrated(0.0, float(np.log((positives + 1.0) / (total - positives + 1.0))), None)
+    bags, y = bags[seen], y[seen]
+    machine = learn(bags, y)
+    slope, intercept = sigmoid(held_out_scores(learn, machine, bags, y, cv, random), y, option)
+    return Calibrated(slope, intercept, machine)
+
+
+def held_out_scores(learn: Learn, machine: Machine, bags: Bags, y: Floats, cv: int, random: Any) -> Floats:
+    """The score of every bag by a machine that was learned from other folds."""
+    folds = min(cv, int(np.bincount(y.astype(int)).min()))
+    if folds < 2:
+        warn_user(
+            "one of the classes has a single bag, so that no bag can be held out: the probabilities are calibrated on "
+            "the bags that were learned from and will be too certain. Label more bags.",
+            BagDataWarning,
+        )
+        return machine.scores(bags)
+    scores = np.empty(len(bags))
+    for train, test in StratifiedKFold(folds, shuffle=True, random_state=random).split(y, y):
+        scores[test] = learn(bags[train], y[train]).scores(bags[test])
+    return scores
+
+
+def sigmoid(scores: Floats, y: Floats, option: str) -> tuple[float, float]:
+    """Slope and intercept of the log odds; "slope" leaves the intercept at 0, where the method itself decides."""
+    spread = float(np.std(scores)) or 1.0
+    positives = float(np.sum(y))
+    target = np.where(y == 1, (positives + 1.0) / (positives + 2.0), 1.0 / (len(y) - positives + 2.0))
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        odds = parameters[0] * scores / spread + parameters[1]
+        off = expit(odds) - target
+        value = -np.sum(target * log_expit(odds) + (1.0 - target) * log_expit(-odds))
+        return float(value), np.array([off @ scores / spread, off.sum()])
+
+    level = (0.0, 0.0) if option == "slope" else (None, None)
+    found = minimize(
+        loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=[(_LEAST_SLOPE, _MOST_SLOPE), level]
+    )
+    return float(found.x[0] / spread), float(found.x[1])

@@ -1,0 +1,178 @@
+"""``bagwise compare``: which model is best for one's own data."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bagwise.cli.arguments import (
+    BagColumn,
+    CandidateColumns,
+    CountColumns,
+    Data,
+    FeatureColumns,
+    FractionColumn,
+    IgnoredColumns,
+    InstanceColumns,
+    KnownColumn,
+    LabelColumns,
+)
+from bagwise.cli.messages import say_written
+from bagwise.cli.options import parse_names, parse_settings
+from bagwise.cli.stated import StatedColumns, chosen
+
+if TYPE_CHECKING:
+    from bagwise.compare.result import ComparisonResult
+    from bagwise.io.bag_data import BagData
+
+
+def compare(
+    data: Data,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Models (see `bagwise models`) and baselines; without it the usual ones for what the bags state.",
+        ),
+    ] = None,
+    bag: BagColumn = None,
+    label: LabelColumns = None,
+    fraction: FractionColumn = None,
+    count: CountColumns = None,
+    candidates: CandidateColumns = None,
+    known: KnownColumn = None,
+    features: FeatureColumns = None,
+    ignore: IgnoredColumns = None,
+    instance_label: InstanceColumns = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="Column with what must stay together, such as the patient: no fold cuts a group."
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, metavar="N", help="Parts; each is tested once.")] = 10,
+    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="How often everything is cut anew.")] = 1,
+    metric: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What decides, for example 'bag log_likelihood'.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="MODEL.NAME=VALUE", help="Setting of one model; may be repeated."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results, table, picture and page.")
+    ] = Path("compare"),
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes, one thread each.")] = 2,
+    device: Annotated[str, typer.Option(metavar="NAME", help="What the models compute on: cpu, cuda, cuda:1.")] = "cpu",
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the folds.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; without it finished fits are kept.")] = False,
+) -> None:
+    """Cross-validate several models on your own data and say which is best. An interrupted run goes on."""
+    from bagwise.cli import evidence as cli_evidence
+    from bagwise.compare.run import compare_models
+
+    stated = chosen(label, fraction, count, candidates) or StatedColumns()
+    extra = [*parse_names(instance_label), *([] if group is None else [group])]
+    ignored = parse_names(ignore)
+    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), ignored, extra)
+    groups, truth = _groups_and_truth(data, found, group, instance_label)
+    names = parse_names(models) or None
+    try:
+        result = compare_models(
+            found.bags,
+            found.y,
+            names,
+            evidence=stated.kind,
+            folds=folds,
+            repeats=repeats,
+            groups=groups,
+            instance_y=truth,
+            metric=metric,
+            settings=_settings_by_model(settings or []),
+            output=output,
+            fresh=fresh,
+            jobs=jobs,
+            device=device,
+            seed=seed,
+            name=data.stem,
+        )
+    except KeyboardInterrupt:
+        typer.echo(
+            f"interrupted; what was finished is kept in {output}, and the same command goes on from there.", err=True
+        )
+        raise typer.Exit(130) from None
+    columns = {"--bag": bag, f"--{stated.kind}": ",".join(stated.names), "--known": known, "--features": features}
+    columns["--ignore"] = "" if features else ",".join([*ignored, *extra])
+    _say(result, output, how_to_fit(result, data, columns), f"{data}, {len(found.bags)} bags")
+
+
+def _groups_and_truth(data: Path, found: "BagData", group: str | None, instance_label: str | None) -> tuple[Any, Any]:
+    """The group and the label of every instance (or None), from the columns read beside the features."""
+    from bagwise.io.bag_data import is_archive
+
+    if is_archive(data):
+        return _array_of(data, group), found.instance_y if instance_label else None
+    if group is None:
+        return None, found.instance_y
+    table = found.instance_y.reshape(found.bags.n_instances, -1)  # type: ignore[union-attr]
+    n_labels = table.shape[1] - 1
+    return table[:, -1], None if n_labels == 0 else table[:, 0] if n_labels == 1 else table[:, :-1]
+
+
+def _array_of(data: Path, name: str | None) -> Any:
+    from bagwise._archives import opened_archive
+    from bagwise.exceptions import BagDataError
+
+    if name is None:
+        return None
+    with opened_archive(data, "cannot be read as an .npz archive") as arrays:
+        if name not in arrays:
+            raise BagDataError(f"{data}: --group {name}: there is no such array; there are {', '.join(arrays)}.")
+        return arrays[name]
+
+
+def _settings_by_model(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    from bagwise.compare.contestants import known_contestants
+    from bagwise.exceptions import BagDataError
+
+    chosen: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        model, dot, setting = pair.partition(".")
+        if not dot or model not in known_contestants():
+            raise BagDataError(f"--set {pair}: expected MODEL.NAME=VALUE, for example --set bag-gp.n_inducing=50.")
+        chosen.setdefault(model, {}).update(parse_settings([setting], known_contestants()[model]))
+    return chosen
+
+
+def how_to_fit(result: "ComparisonResult", data: Path, columns: dict[str, str | None]) -> list[str]:
+    """The command that fits the best model to all bags; for a baseline, which is Python only, its lines there."""
+    from bagwise.compare.contestants import kind_of
+
+    best = result.best
+    if kind_of(best) == "baseline":
+        estimator = result.estimator()
+        shown = " ".join(repr(estimator).split())
+        return [f"from bagwise.baselines import {type(estimator).__name__}", f"model = {shown}.fit(bags, y)"]
+    (settings,) = [model.settings for model in result.models if model.name == best]
+    options = [part for option, text in columns.items() if text for part in (option, text)]
+    for name, value in settings.items():
+        options += ["--set", f"{name}={value}"] if name != "evidence" else []
+    return [shlex.join(["bagwise", "fit", str(data), "--model", best, *options, "-o", f"{best}.safetensors"])]
+
+
+def _say(result: "ComparisonResult", output: Path, lines: list[str], note: str) -> None:
+    from bagwise.compare.page import differences_table, measures_table, narrow_metrics, verdict, write_comparison
+    from bagwise.report.terminal import print_table
+
+    for table in (measures_table(result, narrow_metrics(result)), differences_table(result)):
+        if table.rows:
+            print_table(table.header, table.rows, table.title)
+    for sentence in verdict(result):
+        typer.echo(sentence)
+    *_, page = write_comparison(result, output, lines, note)
+    typer.echo("To fit the best model to all bags:")
+    for line in lines:
+        typer.echo(f"  {line}")
+    say_written("page", page)

@@ -1,0 +1,100 @@
+"""The journal of a fit: the sums of every sweep and, now and then, what chunks remember; in a folder that all can see.
+
+A fit is a function of the sums of its sweeps. Whoever starts the same fit again, on the same bags, is given the sums
+that are in the journal, and so comes to where the last one stopped, without computing anything; there the remembered
+states are read, and the fit goes on. The model is the same to the last bit.
+"""
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+from bagwise._files import write_whole
+from bagwise.exceptions import BagDataError
+from bagwise.inference.chunks import Sums
+from bagwise.scale.plain_state import decode, encode
+
+
+class SweepJournal:
+    """What one set of chunks has said so far."""
+
+    def __init__(self, folder: Path, n_shards: int) -> None:
+        self.folder, self._n_shards = folder, n_shards
+        folder.mkdir(parents=True, exist_ok=True)
+        self.last_state = max((number for number in self._states() if self._is_complete(number)), default=0)
+
+    def sums(self, sweep: int, question: str) -> Sums | None:
+        """The sums of a sweep, None where it is yet to be made; those of another question are forgotten."""
+        path = self._sums_path(sweep)
+        if not path.exists():
+            return None
+        with safetensors.safe_open(path, framework="pt") as file:
+            if file.metadata() == {"question": question}:
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no mapping
+        self.remove()
+        self.folder.mkdir()
+        self.last_state = 0
+        return None
+
+    def write_sums(self, sweep: int, question: str, sums: Sums) -> None:
+        """The sums of a sweep, whole or not at all."""
+        plain = {name: value.detach().cpu().contiguous() for name, value in sums.items()}
+        data = safetensors.torch.save(plain, {"question": question})
+        write_whole(self._sums_path(sweep), lambda stream: stream.write(data))
+
+    def state_path(self, sweep: int, shard: int) -> str:
+        """Where the state of a shard after a sweep is written."""
+        return os.fspath(self.folder / f"state-{sweep:06d}-{shard:06d}.safetensors")
+
+    def forget_states_before(self, sweep: int) -> None:
+        """Remove older states; the newer ones are complete."""
+        self.last_state = sweep
+        for path in self.folder.glob("state-*.safetensors"):
+            if int(path.name.split("-")[1]) < sweep:
+                path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """The fit is done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _sums_path(self, sweep: int) -> Path:
+        return self.folder / f"sums-{sweep:06d}.safetensors"
+
+    def _states(self) -> set[int]:
+        return {int(path.name.split("-")[1]) for path in self.folder.glob("state-*.safetensors")}
+
+    def _is_complete(self, sweep: int) -> bool:
+        return all(Path(self.state_path(sweep, shard)).exists() for shard in range(self._n_shards))
+
+
+def write_state(path: str, states: Any) -> str:
+    """What the chunks of a shard remember, whole or not at all; returns the path."""
+    tensors: dict[str, Tensor] = {}
+    plain = json.dumps(encode(list(states), tensors))
+    data = safetensors.torch.save(tensors, {"state": plain})
+    write_whole(path, lambda stream: stream.write(data))
+    return path
+
+
+def read_state(path: str) -> list[Any]:
+    """What ``write_state`` wrote."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no mapping
+            plain = json.loads(file.metadata()["state"])
+    except (OSError, safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise BagDataError(f"{path}: the checkpoint cannot be read on this machine ({error}).") from error
+    states: list[Any] = decode(plain, tensors)
+    return states
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Leave no empty folder behind."""
+    with suppress(OSError):
+        folder.rmdir()

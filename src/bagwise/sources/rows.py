@@ -1,0 +1,213 @@
+"""Rows of a source, read on demand: a stand-in for a matrix that need not fit into memory."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.exceptions import BagDataError
+from bagwise.sources.arrays import JoinedRows
+
+Ints = NDArray[np.int64]
+
+_BLOCK = 8192  # rows of a source that are read together when single rows of it are asked for
+
+
+class RowSource(Protocol):
+    """Where rows come from: any object with these three names."""
+
+    shape: tuple[int, int]
+    dtype: Any
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows from ``start`` to before ``stop``, in the order of bags."""
+
+
+class Owners(NamedTuple):
+    """Which bag a row of a source belongs to, for messages."""
+
+    ids: Sequence[str]
+    offsets: Ints
+
+    def within(self, low: int, high: int) -> "Owners":
+        """The same for rows from ``low`` to before ``high`` alone."""
+        first = int(np.searchsorted(self.offsets, low, side="right")) - 1
+        last = int(np.searchsorted(self.offsets, high, side="left"))
+        return Owners(self.ids[first:last], self.offsets[first : last + 1])
+
+    def of(self, row: int) -> str:
+        """The bag of a row."""
+        return self.ids[int(np.searchsorted(self.offsets, row, side="right")) - 1]
+
+
+class _Kept:
+    """Single rows that were announced: they are put aside when a pass over the source comes by them."""
+
+    def __init__(self, rows: Ints, width: int, dtype: Any) -> None:
+        self.rows = rows
+        self.values = np.empty((len(rows), width), dtype)
+        self.seen = np.zeros(len(rows), dtype=bool)
+
+    def harvest(self, start: int, values: NDArray[Any]) -> None:
+        first, last = np.searchsorted(self.rows, [start, start + len(values)])
+        self.values[first:last] = values[self.rows[first:last] - start]
+        self.seen[first:last] = True
+
+    def holds(self, rows: Ints) -> bool:
+        return bool(self.seen.all()) and np.array_equal(rows, self.rows)
+
+
+class StoredRows:
+    """Some runs of the rows of a source, as a matrix: slices stay unread, ``np.asarray`` reads.
+
+    Every row that is read is checked: one that is not finite is an error that names its bag, row and column.
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        source: RowSource,
+        owners: Owners,
+        names: Sequence[str] | None = None,
+        runs: tuple[Ints, Ints] | None = None,
+    ) -> None:
+        starts, sizes = _whole(source) if runs is None else _merged(*runs)
+        self._source, self._owners, self._names = source, owners, names
+        self._starts, self._places = starts, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.dtype = np.dtype(np.float32 if np.dtype(source.dtype) == np.float32 else np.float64)
+        self._kept: tuple[_Kept, int] | None = None  # with the place of the first of these rows among those kept from
+        self.summary: Any = None  # of the columns, remembered for whoever computes it
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As it travels to another process: with the names of its own bags alone."""
+        ends = self._starts + np.diff(self._places)
+        owners = self._owners.within(int(self._starts.min()), int(ends.max())) if len(ends) else self._owners
+        return self.__dict__ | {"_owners": owners, "_kept": None}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return int(self._places[-1]), int(self._source.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows would take in memory."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.read(0, len(self)).astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice) and key.step in (None, 1):
+            return self._window(*key.indices(len(self))[:2])
+        rows = np.arange(len(self))[key]
+        return self._picked(np.atleast_1d(rows)).reshape(*np.shape(rows), self.shape[1])
+
+    def positions(self, rows: Any = None) -> Ints:
+        """Where rows (all of them without an argument) stand in the source."""
+        wanted = np.arange(len(self)) if rows is None else np.asarray(rows)
+        run = np.searchsorted(self._places, wanted, side="right") - 1
+        found: Ints = self._starts[run] + wanted - self._places[run]
+        return found
+
+    def keep(self, rows: Ints) -> None:
+        """Put these rows (in ascending order) aside while the rows are next read from the first to the last."""
+        if self._kept is None or not np.array_equal(self._kept[0].rows, rows):
+            self._kept = _Kept(rows, self.shape[1], self.dtype), 0
+
+    def of_bags(self, offsets: Ints, numbers: Ints) -> "StoredRows":
+        """The rows of some bags, one after the other, unread; ``offsets`` say where all bags begin."""
+        return StoredRows(self._source, self._owners, self._names, self._runs(offsets[numbers], offsets[numbers + 1]))
+
+    def followed_by(self, more: NDArray[Any]) -> "StoredRows":
+        """These rows, unread, and some in memory after them."""
+        return StoredRows(JoinedRows([self, more]), self._owners, self._names)
+
+    def blocks(self, rows: int) -> Iterator[NDArray[Any]]:
+        """All rows, so many at a time."""
+        for start in range(0, len(self), rows):
+            yield self.read(start, min(start + rows, len(self)))
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows from ``start`` to before ``stop``, in memory."""
+        parts = [self._checked(first, size) for first, size in zip(*self._runs(start, stop), strict=True)]
+        values = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, self.shape[1]), self.dtype), *parts])
+        if self._kept is not None:
+            kept, offset = self._kept
+            kept.harvest(start + offset, values)
+        return values
+
+    def _runs(self, start: Any, stop: Any) -> tuple[Ints, Ints]:
+        """The runs of the source, by start and size, that make up a stretch of these rows, or several."""
+        low, high = np.atleast_1d(start), np.atleast_1d(stop)
+        first = np.searchsorted(self._places, low, side="right") - 1
+        counts = np.maximum(np.searchsorted(self._places, high, side="left") - first, 0)
+        run, stretch = ragged_ranges(first, counts), np.repeat(np.arange(len(low)), counts)
+        lows = np.maximum(self._places[run], low[stretch])
+        sizes = np.minimum(self._places[run + 1], high[stretch]) - lows
+        there = sizes > 0
+        return (self._starts[run] + lows - self._places[run])[there], sizes[there]
+
+    def _window(self, start: int, stop: int) -> "StoredRows":
+        window = StoredRows(self._source, self._owners, self._names, self._runs(start, max(start, stop)))
+        if self._kept is not None:
+            window._kept = self._kept[0], self._kept[1] + start
+        return window
+
+    def _picked(self, rows: Ints) -> NDArray[Any]:
+        if self._kept is not None and self._kept[0].holds(rows + self._kept[1]):
+            return self._kept[0].values.copy()
+        positions = self.positions(rows)
+        out = np.empty((len(rows), self.shape[1]), self.dtype)
+        order = np.argsort(positions, kind="stable")
+        ordered = positions[order]
+        cuts = np.flatnonzero(np.diff(ordered // _BLOCK)) + 1
+        for some in np.split(order, cuts) if len(order) else ():
+            first, last = int(positions[some[0]]), int(positions[some[-1]])
+            out[some] = self._checked(first, last + 1 - first)[positions[some] - first]
+        return out
+
+    def _checked(self, first: int, size: int) -> NDArray[Any]:
+        values = np.asarray(self._source.read(int(first), int(first + size)))
+        if values.shape != (size, self.shape[1]):
+            raise BagDataError(
+                f"rows {first} to {first + size} of the source have shape {values.shape}; expected "
+                f"{(int(size), self.shape[1])}. Has the file changed?"
+            )
+        values = values.astype(self.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
+                self._refuse(int(first), values)
+        return values
+
+    def _refuse(self, first: int, values: NDArray[Any]) -> None:
+        row, column = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
+        name = f"column {column}" if self._names is None else f"column {self._names[column]!r}"
+        found = "NaN" if np.isnan(values[row, column]) else "infinity"
+        raise BagDataError(
+            f"Input X contains {found}: bag {self._owners.of(first + row)!r}, {name}, row {first + row} of the table. "
+            "bagwise needs finite features; drop that instance or fill it in before the file is written."
+        )
+
+
+def ragged_ranges(starts: Ints, sizes: Ints) -> Ints:
+    """``concatenate([arange(a, a + n) for a, n in zip(starts, sizes)])`` without the loop."""
+    before = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
+
+
+def _whole(source: RowSource) -> tuple[Ints, Ints]:
+    return np.zeros(1, dtype=np.int64), np.array([source.shape[0]], dtype=np.int64)
+
+
+def _merged(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """The same rows in as few runs as possible."""
+    if len(starts) < 2:
+        return starts, sizes
+    first = np.concatenate([[True], starts[1:] != starts[:-1] + sizes[:-1]])
+    return starts[first], np.add.reduceat(sizes, np.flatnonzero(first))

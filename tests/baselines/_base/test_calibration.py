@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from bagwise import BagDataWarning
+from bagwise.baselines import NSK, SIL
+from bagwise.baselines._base.calibration import sigmoid
+from bagwise.datasets import make_bags
+
+
+def test_sigmoid_is_a_logistic_regression_of_smoothed_targets():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=200) * 3 + 1
+    y = (rng.random(200) < expit(1.5 * scores - 2)).astype(float)
+    n1, n0 = y.sum(), (1 - y).sum()
+    share = np.where(y == 1, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
+    twice, weight = np.concatenate([scores, scores])[:, None], np.concatenate([share, 1 - share])
+    reference = LogisticRegression(C=1e10, tol=1e-10).fit(twice, np.repeat([1, 0], 200), sample_weight=weight)
+    slope, intercept = sigmoid(scores, y, "sigmoid")
+    assert slope == pytest.approx(reference.coef_[0, 0], rel=1e-3)
+    assert intercept == pytest.approx(reference.intercept_[0], rel=1e-3)
+
+
+def test_slope_alone_keeps_the_decision_of_the_method():
+    scores, y = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 0.0, 1.0, 1.0])
+    assert sigmoid(scores, y, "slope")[1] == 0.0
+    bags, y, _ = make_bags(40, (2, 5), random_state=0)
+    own, moved = (SIL(calibration=option, random_state=0).fit(bags, y) for option in ("slope", "sigmoid"))
+    raw = own.machines_[0].machine.scores(own._scaled(bags))
+    assert np.array_equal(own.predict(bags) == 1, raw > 0)
+    assert not np.array_equal(moved.predict(bags), own.predict(bags))
+
+
+def test_order_of_scores_is_kept_even_where_they_mislead():
+    slope, _ = sigmoid(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 1.0, 0.0, 0.0]), "sigmoid")
+    assert slope > 0
+
+
+def test_held_out_probabilities_are_less_certain_than_those_of_the_training_bags():
+    rng = np.random.default_rng(0)
+    X, y = [rng.normal(size=(3, 20)) for _ in range(24)], np.arange(24) % 2  # nothing to learn
+    model = NSK(C=1e3, random_state=0).fit(X, y)
+    raw = model.machines_[0].machine.scores(model._scaled(model._check_bags(X)))
+    assert ((raw > 0) == y).all()  # learned by heart
+    assert np.abs(model.predict_proba(X)[:, 1] - 0.5).max() < 0.45
+
+
+def test_single_bag_of_a_class_is_calibrated_with_a_warning():
+    with pytest.warns(BagDataWarning, match="one of the classes has a single bag"):
+        SIL().fit([np.zeros((2, 1)), np.ones((2, 1)), np.ones((1, 1))], [0, 1, 1])

@@ -1,0 +1,19 @@
+"""Settings that make every baseline quick enough for the contract."""
+
+COLD = {"max_rounds": 2, "cooling": 4.0}
+CHEAP = {
+    "al-svm": COLD,
+    "alp-svm": COLD,
+    "attention-mil": {"hidden": 8, "attention": 4, "n_epochs": 8, "learning_rate": 0.05},
+    "aw-svm": COLD,
+    "dd": {"n_starts": 5},
+    "em-dd": {"n_starts": 2},
+    "em-proportions": {"n_centres": 20},
+    "mica": {"n_centres": 20},
+    "pl-aggd": {"max_rounds": 3},
+}
+
+
+def cheap(name, estimators):
+    estimator = estimators[name](**CHEAP.get(name, {}))
+    return estimator.set_params(cv=2) if hasattr(estimator, "cv") else estimator

@@ -1,0 +1,88 @@
+"""Bugs in what is larger than memory or than one machine: rows in files, features in files, sums of shards."""
+
+from tests.mutants.mutant import mutants_of
+
+ROWS = "sources/test_rows.py"
+OPENING = "sources/test_opening.py"
+STREAMING = "equivalence/test_streaming.py"
+SUMS = "scale/test_sums.py"
+
+MUTANTS = [
+    *mutants_of(
+        "sources/rows.py",
+        ROWS,
+        (
+            "rows of a run begin at its first row",
+            "(self._starts[run] + lows - self._places[run])",
+            "(self._starts[run])",
+        ),
+        ("rows that touch are always one run", "starts[1:] != starts[:-1] + sizes[:-1]", "starts[1:] < starts[:-1]"),
+        ("rows come in the order of the file", "out[some] = self._checked", "out[np.sort(some)] = self._checked"),
+        (
+            "rows that were announced are put aside in the wrong place",
+            "self.rows[first:last] - start",
+            "self.rows[first:last]",
+        ),
+        ("rows that are not finite pass", "and not np.isfinite(values).all()", "and np.isfinite(values).all()"),
+        ("the bag of a bad row is the next one", 'side="right")) - 1]', 'side="right"))]'),
+    ),
+    *mutants_of(
+        "sources/arrays.py",
+        ROWS,
+        ("joined rows begin at the first part", "low, high = max(start - begin, 0)", "low, high = max(start, 0)"),
+    ),
+    *mutants_of(
+        "sources/parquet.py",
+        OPENING,
+        ("a batch begins where its row group does", "start=cursor.start + len(cursor.batch)", "start=cursor.start"),
+        ("an earlier row is looked for in later batches", "or row < cursor.start:", ":"),
+    ),
+    *mutants_of(
+        "sources/opening.py",
+        OPENING,
+        ("a bag that goes on is a new one", "stretch.ids[0] == self.ids[-1]", "stretch.ids[0] != self.ids[-1]"),
+        ("a bag may come twice", "if name in self._numbers:", "if name in self._names:"),
+        (
+            "a bag that goes on may change its label",
+            "if going_on is not None and not _same",
+            "if going_on is None and not _same",
+        ),
+    ),
+    *mutants_of(
+        "inference/chunks.py",
+        SUMS,
+        (
+            "sums of the right side are lost",
+            "return {name: value + other[name]",
+            "return {name: value + 0 * other[name]",
+        ),
+        ("subtrees of any height are joined", "self._open[-1][0] == height:", "self._open[-1][0] >= height:"),
+    ),
+    *mutants_of(
+        "inference/places.py",
+        STREAMING,
+        ("tensors in a file overlap", "(self._end + values.nbytes)", "self._end"),
+        ("changes reach the file", 'slot.dtype, "c"', 'slot.dtype, "r+"'),
+    ),
+    *mutants_of(
+        "scale/cluster.py",
+        "scale/test_cluster.py ::test_killed_client_is_continued_by_another_to_the_same_model",
+        ("states are not read again", "if self._sweeps == journal.last_state:", "if self._sweeps == 0:"),
+        ("sweeps after the last state are not made again", "elif self._sweeps > journal.last_state:", "elif False:"),
+    ),
+    *mutants_of(
+        "scale/journal.py",
+        SUMS,
+        ("sums of another question are used", 'if file.metadata() == {"question": question}:', "if True:"),
+        ("states that are not complete are used", "return all(Path", "return any(Path"),
+    ),
+    *mutants_of(
+        "scale/fingerprint.py",
+        SUMS,
+        (
+            "tensors of another shape are the same",
+            'f"{value.dtype}{value.shape}".encode()',
+            'f"{value.dtype}".encode()',
+        ),
+    ),
+]

@@ -1,0 +1,110 @@
+"""Rows that stay in their files: every way of asking gives what the array itself would give."""
+
+import numpy as np
+import pytest
+
+from bagwise import BagDataError, Bags
+from bagwise.sources.arrays import JoinedRows
+
+X = np.random.default_rng(0).standard_normal((60, 3))
+SIZES = np.array([7, 1, 20, 12, 15, 5])
+OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
+
+
+class Source:
+    def __init__(self, values):
+        self.values, self.shape, self.dtype, self.reads = values, values.shape, values.dtype, []
+
+    def read(self, start, stop):
+        self.reads.append((start, stop))
+        return self.values[start:stop].copy()
+
+
+def stored(values=X, **settings):
+    return Bags.from_source(Source(values), SIZES, ids=list("abcdef"), **settings)
+
+
+def in_memory():
+    return Bags(X, np.repeat(list("abcdef"), SIZES))
+
+
+KEYS = [3, slice(1, 4), slice(None, None, 2), [5, 0, 2], np.arange(6) % 2 == 0, "c", [1, 1]]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_stored_bags_are_cut_like_bags_in_memory_and_stay_unread(key):
+    bags, same = stored(), in_memory()
+    some, expected = bags[key], same[key]
+    assert bags.X._source.reads == []
+    assert some.stays_in_file
+    assert (some.ids, some.shape, repr(some)) == (expected.ids, expected.shape, repr(expected))
+    for name in ("sizes", "offsets", "index", "rows"):
+        np.testing.assert_array_equal(getattr(some, name), getattr(expected, name))
+    np.testing.assert_array_equal(np.asarray(some.X), expected.X)
+    np.testing.assert_array_equal(some.in_memory().X, expected.X)
+    for (name, rows), (other, their) in zip(some, expected, strict=True):
+        assert name == other
+        np.testing.assert_array_equal(rows, their)
+
+
+def test_selections_of_selections_read_the_right_rows():
+    bags, same = stored(), in_memory()
+    for key in KEYS[1:5]:
+        bags, same = bags[[4, 3, 2, 0, 5, 1]][key], same[[4, 3, 2, 0, 5, 1]][key]
+        np.testing.assert_array_equal(np.asarray(bags.X), same.X)
+        np.testing.assert_array_equal(bags.X[::2], same.X[::2])
+        bags, same = stored(), in_memory()
+
+
+@pytest.mark.parametrize("rows", [[0], [59, 0, 3, 3], np.arange(0, 60, 7), np.zeros(0, dtype=int), 4], ids=str)
+def test_single_rows_of_a_source_come_in_the_order_asked_for(rows):
+    np.testing.assert_array_equal(stored().X[rows], X[rows])
+    np.testing.assert_array_equal(stored()[[2, 0]].X[[3, 1]], in_memory()[[2, 0]].X[[3, 1]])
+
+
+def test_rows_announced_beforehand_are_put_aside_by_the_next_pass():
+    bags = stored()
+    rows = np.array([0, 8, 30, 59])
+    bags.X.keep(rows)
+    for start in range(0, 60, 16):
+        np.asarray(bags.X[start : start + 16])
+    before = len(bags.X._source.reads)
+    np.testing.assert_array_equal(bags.X[rows], X[rows])
+    assert len(bags.X._source.reads) == before
+
+
+def test_stored_rows_that_are_not_finite_are_refused_with_bag_row_and_column():
+    values = X.copy()
+    values[30, 1] = np.nan
+    bags = stored(values, feature_names=["u", "v", "w"])
+    np.asarray(bags["a"].X)
+    with pytest.raises(BagDataError, match="NaN: bag 'd', column 'v', row 30 of the table"):
+        np.asarray(bags[[5, 3]].X)
+
+
+def test_source_that_returns_too_few_rows_is_refused():
+    bags = stored()
+    bags.X._source.read = lambda start, stop: X[start : stop - 1]
+    with pytest.raises(BagDataError, match="expected \\(60, 3\\)"):
+        np.asarray(bags.X)
+
+
+def test_sizes_that_do_not_fit_the_source_are_refused():
+    with pytest.raises(BagDataError, match="add up to 59 rows, but the source has 60"):
+        Bags.from_source(Source(X), [30, 29])
+    with pytest.raises(BagDataError, match="at least 1 each"):
+        Bags.from_source(Source(X), [60, 0])
+    with pytest.raises(BagDataError, match="one id per bag"):
+        Bags.from_source(Source(X), [60], ids=["a", "b"])
+
+
+def test_joined_rows_read_across_their_parts():
+    joined = JoinedRows([Source(X[:10]), X[10:11], Source(X[11:])])
+    assert joined.shape == X.shape
+    for start, stop in [(0, 60), (9, 12), (10, 11), (5, 10), (11, 60), (3, 3)]:
+        np.testing.assert_array_equal(joined.read(start, stop), X[start:stop])
+
+
+def test_float32_stays_float32_and_whole_numbers_become_float64():
+    assert stored(X.astype(np.float32)).X.dtype == np.float32
+    assert np.asarray(stored((10 * X).astype(int)).X).dtype == np.float64
