@@ -2,7 +2,8 @@
 
 The bags, the first labels and the bags that the model is judged on are those of ``benchmarks.active_learning``. The
 page asks in its own order (most informative first) or at random; the person answers rightly and, after every second
-answer, waits until the model has been fitted again. One thread for the models, one for the server; some minutes.
+answer, waits until the model has been fitted again. One seed says little: which order is ahead changes from seed to
+seed. One thread for the models, one for the server; a quarter of an hour.
 
 Run: python -m benchmarks.labelling [seeds]
 """
@@ -51,7 +52,7 @@ class Person:
 
     def wait(self):
         while self.client.get("progress").raise_for_status().json()["fitting"]:
-            time.sleep(0.02)
+            time.sleep(0.2)
 
 
 def curve(strategy, seed):
@@ -74,7 +75,7 @@ def curve(strategy, seed):
     return found
 
 
-def main(seeds=4):
+def main(seeds=10):
     torch.set_num_threads(1)
     started = time.perf_counter()
     labels = np.arange(FIRST, LAST + 1, STEP)

@@ -6,7 +6,7 @@ import matplotlib
 import pytest
 import torch
 
-import bagwise  # noqa: F401  (before any test imports gpytorch: bagwise keeps quiet what that import warns of)
+import bagwise.gp.kernels  # noqa: F401  (before any test imports gpytorch: it keeps quiet what that import warns of)
 
 matplotlib.use("Agg")
 hypothesis.settings.register_profile("every day the same examples", derandomize=True)

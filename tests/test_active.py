@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from tests.predict.test_bags import some_posterior
 from tests.problems import features_of, random_bags, random_labels
 
-from bagwise import Bags, MILGPProbit
+from bagwise import BagGP, Bags, MILGPProbit
 from bagwise.active import LARGEST_EXACT_BATCH, Suggestions, suggest
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.exceptions import BagDataError
@@ -357,3 +357,18 @@ def test_models_that_cannot_be_asked_are_refused(fitted):
         suggest(model, np.zeros((4, 2)))
     with pytest.raises(BagDataError, match="sampled posterior; MILGPProbit has none"):
         suggest(posed(model, None), bags)
+
+
+def test_suggest_ranks_bags_and_instances_by_what_their_class_would_teach():
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 3
+    centres = 3.0 * np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
+    bags = Bags(np.repeat(centres[y], 2, axis=0) + rng.normal(0, 0.5, (60, 2)), np.repeat(np.arange(30), 2))
+    model = BagGP(evidence="class", learn=False, n_inducing=15, random_state=0).fit(bags, y)
+    between = Bags(np.array([[3.0, 0.0], [0.9, 1.6], [-1.5, 2.4], [0.9, 1.6]]), [0, 1, 2, 1])
+    found = suggest(model, between, n=2)
+    assert found.indices[0] == 1  # between two classes there is more to learn than in the midst of one
+    assert (found.utilities >= 0).all()
+    assert found.gains[0] == found.utilities.max() > 2 * found.utilities[0]
+    assert suggest(model, between, strategy="entropy").indices.tolist() == [1]
+    assert suggest(model, between, what="instances", n=4).utilities.shape == (4,)

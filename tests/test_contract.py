@@ -9,7 +9,14 @@ import bagwise
 from bagwise import BagDataWarning
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.models import discover
-from bagwise.testing import CHECKS, check_bag_estimator, check_learns, check_rule, check_undeclared_evidence
+from bagwise.testing import (
+    CHECKS,
+    check_bag_estimator,
+    check_files,
+    check_learns,
+    check_rule,
+    check_undeclared_evidence,
+)
 
 MODELS = discover()
 # Chains that are long enough to answer, not to be trusted: hence their warnings are for nobody here.
@@ -26,6 +33,17 @@ def cheap(name):
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:bagwise.ConvergenceWarning")
 def test_contract(name, check):
     check(cheap(name))
+
+
+OF_ITS_OWN = (
+    check_files,
+    check_rule,
+)  # the first starts a process: tests/models/test_bag_gp_classes.py saves and loads
+
+
+@pytest.mark.parametrize("check", [check for check in CHECKS if check not in OF_ITS_OWN], ids=lambda one: one.__name__)
+def test_contract_of_the_flagship_with_candidates(check):
+    check(bagwise.BagGP(evidence="candidates", learn=False))
 
 
 @pytest.mark.parametrize("name", MODELS)

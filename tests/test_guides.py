@@ -148,6 +148,10 @@ def test_bag_scores_page_does_what_it_says(ran):
 
 @guide("docs/guide/candidates.md")
 def test_candidates_page_does_what_it_says(ran):
+    assert ran["p_recording"].shape == (15, 3)
+    assert ran["p_sound"].shape == (60, 4)
+    assert np.mean(ran["settled"].argmax(1) == ran["bird"][:45]) > 0.9
+    assert ran["silence"].classes_.tolist() == ["finch", "robin", "wren", "none of them"]
     test, y, truth = ran["test"], ran["y"][70:], ran["truth"]
     scores = {name: ran[name].score(test, y) for name in ("plain", "alone", "model")}
     found = {name: np.mean((ran[name].predict_instances(test) == truth)[truth < 5]) for name in scores}

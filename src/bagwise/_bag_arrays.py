@@ -9,10 +9,23 @@ from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise._columns import Meta, checked_group, coded, decoded, starts_of_parts
+from bagwise._totals import check_totals, row_weights
 from bagwise.exceptions import BagDataError
 
 _SPARSE = ("data", "indices", "indptr", "shape")
-_STORED = {"X", *_SPARSE, "offsets", "rows", "ids", "feature_names", "known", "group", "part_codes", "part_levels"}
+_STORED = {
+    "X",
+    *_SPARSE,
+    "offsets",
+    "rows",
+    "ids",
+    "feature_names",
+    "known",
+    "weight",
+    "group",
+    "part_codes",
+    "part_levels",
+}
 
 
 def is_stored(name: str) -> bool:
@@ -27,8 +40,9 @@ def plain_arrays(bags: Any, meta: Meta | None) -> dict[str, NDArray[Any]]:
         arrays |= {name: np.asarray(getattr(bags.X, name)) for name in _SPARSE}
     else:
         arrays["X"] = bags.X
-    if bags.known is not None:
-        arrays["known"] = bags.known
+    for name in ("known", "weight"):
+        if getattr(bags, name) is not None:
+            arrays[name] = getattr(bags, name)
     for name in ("feature_names", "group"):
         if getattr(bags, name) is not None:
             arrays[name] = np.array(getattr(bags, name), dtype=str)
@@ -43,6 +57,8 @@ def bag_parts(stored: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     check.check_not_empty(X)
     ids, offsets, rows = check.texts(stored["ids"], "the id of a bag"), stored["offsets"], stored["rows"]
     check.check_layout(offsets, rows, len(ids), X.shape[0])
+    weight = row_weights(stored.get("weight"), X.shape[0])
+    check_totals(weight, offsets, ids)
     return {
         "X": X,
         "offsets": offsets,
@@ -50,6 +66,7 @@ def bag_parts(stored: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
         "rows": rows,
         "feature_names": feature_names,
         "known": check.known_labels(stored.get("known"), X.shape[0]),
+        "weight": weight,
         "part": _parts(stored, offsets),
         "meta": Meta.from_arrays(stored, X.shape[0]),
         "group": checked_group(stored["group"], len(ids)) if "group" in stored else None,

@@ -27,14 +27,15 @@ def labelled_bags(
     part: str | None,
     group: str | None,
     meta: Sequence[str],
+    weight: str | None = None,
     kind: str = PANDAS,
 ) -> Any:
     """Rows as bags, by what the columns of a frame say of each; with labels where columns of labels are named."""
     labels = listed_names(label)
     check_named_columns(frame, [bag, *labels, *map(str, filter(None, (instance_label, part, group))), *meta], ())
-    keys = None if part is None else frame[part].to_numpy()
-    described = frame[list(meta)] if meta else None
-    bags = cls(X, frame[bag].to_numpy(), feature_names=feature_names, part=keys, meta=described)._with(kind=kind)
+    keys, weights = (None if name is None else frame[name].to_numpy() for name in (part, weight))
+    beside: dict[str, Any] = {"part": keys, "weight": weights, "meta": frame[list(meta)] if meta else None}
+    bags = cls(X, frame[bag].to_numpy(), feature_names=feature_names, **beside)._with(kind=kind)
     if group is not None:
         bags = bags.with_group(label_of_bags(frame[group].iloc[bags.rows], bags.index, bags.ids))
     if not labels and instance_label is None:

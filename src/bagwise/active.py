@@ -7,17 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy.special
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from bagwise import _validation as check
+from bagwise.bag_models.rules import OneOfTheClasses
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.posterior import Posterior
 from bagwise.metrics import positive_proba
 from bagwise.pipeline import without_steps
+from bagwise.predict.bag_classes import class_information
 from bagwise.predict.points import Fitted
 
 QUERIES = ("bags", "instances")
@@ -93,7 +96,8 @@ def suggest(
     all chosen. The joint outcomes of the batch are enumerated exactly up to n = 6 (``LARGEST_EXACT_BATCH``). In larger
     batches each query is held against every group of five chosen before it, and the smallest of the informations
     that these leave over is taken, which is an upper bound of what it really adds. "entropy" and "random" have no
-    notion of a batch: the n best are chosen.
+    notion of a batch: the n best are chosen. So are they where the model is one of classes: the information is then
+    that about the class, all classes being possible.
     """
     check.check_option("what", what, QUERIES)
     check.check_option("strategy", strategy, STRATEGIES)
@@ -101,10 +105,10 @@ def suggest(
     model, bags = without_steps(model, bags)
     given = _checked_bags(model, bags)
     queries = _queries(given, what, wanted)
-    pool = _Pool(model, given, what)
+    pool = _ClassPool(model, given, what) if _has_columns(model) else _Pool(model, given, what)
     utilities = _utilities(pool, strategy, random_state)
     ranked = _ranked(utilities, queries, random_state)
-    if strategy == "bald":
+    if strategy == "bald" and isinstance(pool, _Pool):
         indices, gains = _informative_batch(pool, utilities, ranked, wanted)
     else:
         indices, gains = ranked[:wanted], utilities[ranked[:wanted]]
@@ -119,15 +123,20 @@ def _checked_bags(model: Any, bags: Any) -> Bags:
             f"suggest asks how sure a model is of itself; {type(model).__name__} is a baseline without a posterior. "
             "Use a model such as BagGP."
         )
-    if model.rule_.of_classes:
+    if model.rule_.of_classes and not _has_columns(model):
         raise BagDataError(
-            f"suggest asks for labels of two classes; {type(model).__name__} chooses one class out of many. Take the "
-            "bags whose largest probability in `bagwise predict` (predict_proba) is smallest, of which it is unsure."
+            f"suggest asks what a class would teach, which {type(model).__name__} cannot tell. Use BagGP, or take the "
+            "bags whose largest probability in `bagwise predict` (predict_proba) is smallest: of these it is unsure."
         )
     if not isinstance(model.posterior_, Posterior):
         raise BagDataError(f"suggest needs a Gaussian or sampled posterior; {type(model).__name__} has none.")
     checked: Bags = model._check_bags(bags)
     return checked
+
+
+def _has_columns(model: Any) -> bool:
+    """Whether a model of classes answers given v."""
+    return isinstance(model.rule_, OneOfTheClasses)
 
 
 def _queries(bags: Bags, what: str, wanted: int) -> Ints:
@@ -140,7 +149,7 @@ def _queries(bags: Bags, what: str, wanted: int) -> Ints:
     return numbers
 
 
-def _utilities(pool: "_Pool", strategy: str, random_state: Any) -> Floats:
+def _utilities(pool: "_Pool | _ClassPool", strategy: str, random_state: Any) -> Floats:
     if strategy == "random":
         chances: Floats = check.random_stream(random_state).random_sample(len(pool.bags))
         return chances
@@ -208,6 +217,27 @@ class _Pool:
         """log P(negative | v) under every draw, one (b, S) per label column, for a bounded number of bags at a time."""
         for latent in self.fitted.latent(self.bags[numbers], self.points, self.sizes[numbers]):
             yield [self.fitted.rule.log_negative(latent, column) for column in range(latent.n_labels)]
+
+
+class _ClassPool:
+    """The same for a model of classes: an instance is a bag of one that may have none of them."""
+
+    def __init__(self, model: Any, given: Bags, what: str) -> None:
+        single = what == "instances"
+        self.bags = as_bags(given.X) if single else given
+        self._ask = functools.partial(model.predict_instance_proba if single else model.predict_proba, given)
+        self._fitted: Fitted = model._fitted()
+        self._table = np.ones((len(self.bags), model._n_functions() + 1), dtype=bool)
+        self._table[:, -1] = single or model.rule_.none
+
+    def information(self) -> Floats:
+        """(1.11) for several classes."""
+        return class_information(self._fitted, self.bags, self._table)
+
+    def entropy(self) -> Floats:
+        """Entropy of the predicted classes."""
+        chance: Floats = self._ask()
+        return np.asarray(scipy.special.entr(chance).sum(axis=1))
 
 
 def _outcomes(log_negative: Tensor) -> _Outcomes:

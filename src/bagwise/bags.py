@@ -17,6 +17,7 @@ from bagwise._files import PathLike, write_whole
 from bagwise._frames import PANDAS, as_pandas
 from bagwise._indexing import chosen_bags, leading_key
 from bagwise._long_tables import labelled_bags, listed_names, side_by_side
+from bagwise._totals import check_totals, joined_weights, row_weights, rows_of_totals
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.sources.opening import Wanted, open_bags, stored
 from bagwise.sources.rows import RowSource, StoredRows
@@ -43,6 +44,7 @@ class Bags:
     groups : N group keys, in any order; they become the bags' string ids, by first appearance
     feature_names : D names, taken from a frame's columns if not given
     known : N individually known instance labels used as evidence (0, 1 or NaN for unknown)
+    weight : N whole numbers: how many individuals with these features the row stands for (1 each if not given)
     part : N keys of parts below the bags (the slides of a patient); each part lies in one bag, and its rows stand
         together in ``X``
     meta : frame, or dict of columns, that describes the N instances (file, position, text); it is carried along and
@@ -56,6 +58,7 @@ class Bags:
         *,
         feature_names: Sequence[str] | None = None,
         known: Any = None,
+        weight: Any = None,
         part: Any = None,
         meta: Any = None,
     ) -> None:
@@ -74,10 +77,12 @@ class Bags:
             check.known_labels(known, matrix.shape[0]),
             None if parts is None else parts[0],
             columns.Meta.read(meta, matrix.shape[0]),
+            weight=row_weights(weight, matrix.shape[0]),
         )
         if (np.diff(order) < 0).any():
             rows = np.argsort(order, kind="stable")
-            self._set(**(self._fields() | self._beside(rows) | {"X": matrix[rows], "rows": rows}))
+            self._set(**(self._contents() | self._beside(rows) | {"X": matrix[rows], "rows": rows}))
+        check_totals(self._weight, offsets, ids)
 
     def _set(
         self,
@@ -91,6 +96,7 @@ class Bags:
         meta: columns.Meta | None = None,
         group: tuple[str, ...] | None = None,
         kind: str = PANDAS,
+        weight: Ints | None = None,
     ) -> None:
         self._X = _frozen(X)
         self._offsets = _frozen(offsets.astype(np.int64))
@@ -102,8 +108,9 @@ class Bags:
         self._meta = meta
         self._group = group
         self._kind = kind
+        self._weight = None if weight is None else _frozen(weight)
 
-    def _fields(self) -> dict[str, Any]:
+    def _contents(self) -> dict[str, Any]:
         return {
             "X": self._X,
             "offsets": self._offsets,
@@ -115,17 +122,18 @@ class Bags:
             "meta": self._meta,
             "group": self._group,
             "kind": self._kind,
+            "weight": self._weight,
         }
 
     def _with(self, **changes: Any) -> Self:
         """The same bags with some parts replaced."""
         new = object.__new__(type(self))
-        new._set(**(self._fields() | changes))
+        new._set(**(self._contents() | changes))
         return new
 
     def _beside(self, rows: Any) -> dict[str, Any]:
         """Everything beside the features that has one entry per instance, of some rows."""
-        each = {"rows": self._rows, "known": self._known, "part": self._part}
+        each = {"rows": self._rows, "known": self._known, "part": self._part, "weight": self._weight}
         chosen = {name: None if values is None else values[rows] for name, values in each.items()}
         return chosen | {"meta": None if self._meta is None else self._meta.take(rows)}
 
@@ -160,12 +168,14 @@ class Bags:
         group: str | None = None,
         meta: str | Sequence[str] = (),
         ignore: str | Sequence[str] = (),
+        weight: str | None = None,
     ) -> Any:
         """Bags from a long table with one row per instance: pandas, Polars, Arrow, a DuckDB relation.
 
         Returns the bags alone, ``(bags, y)`` when ``label`` is named (several labels give y one column each), and
         ``(bags, y, instance_y)`` when ``instance_label`` is named too (y is None without ``label``). ``features=None``
-        takes every column that is not named otherwise; one of them that is not numeric is an error.
+        takes every column that is not named otherwise; one of them that is not numeric is an error. ``weight`` names a
+        column with the number of individuals that a row stands for.
 
         ``part`` names a column of parts below the bags (the slides of a patient), ``group`` one of what stands above
         them and may not be torn apart by a split (the patient of a slide), ``meta`` columns that describe instances.
@@ -178,12 +188,15 @@ class Bags:
             *listed_names(instance_label),
             *listed_names(part),
             *listed_names(group),
+            *listed_names(weight),
             *listed_names(ignore),
         ]
         used = [*named, *described]
         chosen = [name for name in frame.columns if name not in used] if features is None else listed_names(features)
         check.check_named_columns(frame, named, chosen)
-        return labelled_bags(cls, frame[chosen], None, frame, bag, label, instance_label, part, group, described, kind)
+        return labelled_bags(
+            cls, frame[chosen], None, frame, bag, label, instance_label, part, group, described, weight, kind
+        )
 
     @classmethod
     def from_folder(
@@ -273,6 +286,7 @@ class Bags:
             known=columns.joined([bags.known for bags in listed], [bags.n_instances for bags in listed]),
             part=columns.joined_parts([bags.part for bags in listed]),
             meta=columns.joined_meta([bags._meta for bags in listed]),
+            weight=joined_weights([bags.weight for bags in listed], [bags.n_instances for bags in listed]),
         )
         if all(bags.group is None for bags in listed):
             return joined
@@ -374,6 +388,32 @@ class Bags:
         bags._set(X, offsets, ids, None, names, check.known_labels(known, n_rows), parts, described)
         return bags
 
+    @classmethod
+    def from_totals(
+        cls,
+        table: Any,
+        bag: str,
+        groups: Sequence[str],
+        *,
+        features: str | Sequence[str] = (),
+        label: str | Sequence[str] | None = None,
+    ) -> Any:
+        """Bags from a table with one row per bag and a column with the total of every group.
+
+        Every group of every bag becomes one row that stands for as many individuals as the column says. Its features
+        are one column of 0 and 1 for each group and the columns ``features`` of the bag. Returns the bags alone, or
+        ``(bags, y)`` when ``label`` is named: the columns of what the bags state (shares, counts).
+        """
+        frame, kind = as_pandas(table)
+        labels, covariates, totals = listed_names(label), listed_names(features), listed_names(groups)
+        check.check_named_columns(frame, [bag, *labels], [*totals, *covariates])
+        X, keys, weight = rows_of_totals(frame, bag, totals, covariates)
+        bags = cls(X, keys, feature_names=[*totals, *covariates], weight=weight)._with(kind=kind)
+        if not labels:
+            return bags
+        stated = frame[labels].to_numpy()
+        return bags, stated[:, 0] if isinstance(label, str) else stated
+
     # ------------------------------------------------------------ what there is
 
     X = property(lambda self: self._X, doc="(N, D) features, the instances of a bag together.")
@@ -382,6 +422,7 @@ class Bags:
     stays_in_file = property(lambda self: isinstance(self._X, StoredRows), doc="Whether the rows are read on demand.")
     feature_names = property(lambda self: self._feature_names, doc="Column names, or None.")
     known = property(lambda self: self._known, doc="(N,) known instance labels (evidence), NaN unknown; or None.")
+    weight = property(lambda self: self._weight, doc="(N,) number of individuals each row stands for; or None.")
     part = property(lambda self: self._part, doc="(N,) key of the part that each instance belongs to; or None.")
     frame_kind = property(lambda self: self._kind, doc="Kind of frame that the bags came from, such as 'polars'.")
     group = property(lambda self: self._group, doc="(B,) what no split may tear apart, for every bag; or None.")
@@ -411,6 +452,14 @@ class Bags:
         """(B,) number of instances of each bag."""
         sizes: Ints = np.diff(self._offsets)
         return sizes
+
+    @property
+    def totals(self) -> Ints:
+        """(B,) number of individuals of each bag: the sum of its weights, or its number of rows."""
+        if self._weight is None:
+            return self.sizes
+        totals: Ints = np.add.reduceat(self._weight, self._offsets[:-1])
+        return totals
 
     @property
     def index(self) -> Ints:
@@ -501,6 +550,7 @@ class Bags:
             raise BagDataError("these bags have no parts; name them with part=… when the bags are made.")
         starts = columns.starts_of_parts(self._part, self._offsets)
         ids, owners = self._part[starts[:-1]], self.index[starts[:-1]]
+        check_totals(self._weight, starts, ids)
         group = tuple(self._ids[owner] for owner in owners)
         return self._with(offsets=starts, ids=tuple(ids), part=None, group=group)
 
@@ -536,6 +586,12 @@ class Bags:
         """The same bags with other columns that describe the instances, in the order of ``X``; None for none."""
         return self._with(meta=columns.Meta.read(meta, self.n_instances))
 
+    def with_weight(self, weight: Any) -> Self:
+        """The same bags with the number of individuals that each row stands for (in the order of ``X``), or None."""
+        weights = row_weights(weight, self.n_instances)
+        check_totals(weights, self._offsets, self._ids)
+        return self._with(weight=weights)
+
     def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> Self:
         """The same bags with other features, row by row."""
         matrix, names = check.feature_matrix(X, feature_names)
@@ -546,6 +602,14 @@ class Bags:
     def in_memory(self) -> Self:
         """The same bags with their rows in memory: read now if they are in a file."""
         return self._with(X=np.asarray(self._X), rows=self.rows) if self.stays_in_file else self
+
+    def repeated(self) -> Self:
+        """The same individuals with a row for each of them, without weights."""
+        if self._weight is None:
+            return self
+        rows = np.repeat(np.arange(self.n_instances), self._weight)
+        offsets, beside = np.concatenate([[0], np.cumsum(self.totals)]), self._beside(rows)
+        return self._with(**beside | {"X": self._X[rows], "offsets": offsets, "rows": self.rows[rows], "weight": None})
 
     # ------------------------------------------------------------ files
 

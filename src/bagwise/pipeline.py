@@ -54,13 +54,25 @@ class BagPipeline(Pipeline):
     Parameters
     ----------
     steps : list of (name, step)
-        Transformers of bags (``PerInstance``), then one model.
+        Transformers of bags (``PerInstance``), then one model. Use ``make_pipeline`` to have the names made for you.
     transform_input : list of str or None, default=None
-        As in scikit-learn; of no use here.
+        A setting of scikit-learn that has no use here. Keep it None.
     memory : str or None, default=None
-        Folder in which scikit-learn keeps fitted transformers.
+        Folder in which scikit-learn keeps fitted transformers. Set it where a transformer is slow and is fitted again
+        and again, as in a search over settings of the model.
     verbose : bool, default=False
-        Whether the time of every step is printed.
+        Whether the time of every step is printed. Use True to find out which step is slow.
+
+    Attributes
+    ----------
+    model_ : estimator
+        The last step.
+    classes_ : ndarray
+        The classes of bags that the model knows.
+    n_features_in_ : int
+        Number of features of the bags before any transformer.
+    feature_names_in_ : ndarray of str
+        Names of these features, where the bags had names.
     """
 
     # ------------------------------------------------------------ answers

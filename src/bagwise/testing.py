@@ -71,7 +71,8 @@ def check_answers(estimator: Any) -> None:
     assert (model.predict_instances(bags) == decided).all(), "predict_instances and predict_instance_proba disagree"
     if _has_latent(estimator):
         mean, variance = model.predict_latent(bags)
-        functions = instance.shape if _takes_candidates(estimator) else (bags.n_instances,)
+        several = (bags.n_instances, model.posterior_.mean.shape[1])
+        functions = several if _takes_candidates(estimator) else (bags.n_instances,)
         assert mean.shape == variance.shape == functions, "predict_latent has the wrong shape"
         assert (variance > 0).all(), "a latent variance is not positive"
     holds = (y > 0).astype(int) if _takes_only_fractions(estimator) else y
@@ -348,6 +349,8 @@ np.save(folder + "/instance.npy", model.predict_instance_proba(bags))
 
 def _takes_candidates(estimator: Any) -> bool:
     """Whether y holds candidate sets of several classes, (B, q), rather than labels of two."""
+    if hasattr(estimator, "evidence"):
+        return bool(estimator.evidence == "candidates")
     card = getattr(estimator, "card", None)
     return card is not None and "candidates" in card.evidence
 
@@ -404,8 +407,9 @@ def _easy_problem(
 
 
 def _seeded(estimator: Any) -> Any:
-    """A copy with a seed; one that takes several kinds of evidence learns that these are labels."""
-    labels = {"evidence": "label"} if "evidence" in estimator.get_params() else {}
+    """A copy with a seed; one that takes several kinds of evidence learns that these are labels, if not candidates."""
+    several = "evidence" in estimator.get_params() and not _takes_candidates(estimator)
+    labels = {"evidence": "label"} if several else {}
     return clone(estimator).set_params(random_state=0, **labels)
 
 

@@ -62,7 +62,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, tmp_path):
     def interrupted(plan):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bagwise.cli.bench, "run", interrupted)
+    monkeypatch.setattr("bagwise.bench.run.run", interrupted)
     result = run("recovery", "-o", tmp_path)
     assert result.exit_code == 130
     assert "the same command goes on from there" in result.stderr

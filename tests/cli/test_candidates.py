@@ -236,7 +236,8 @@ def test_fit_refuses(folder, tmp_path, said, words):
 
 def test_other_models_name_the_one_for_candidates(folder, tmp_path):
     asked = ("--candidates", "cat,dog,owl", "--bag", "photo", "--features", "u,v")
-    assert "is for miplgp" in refused("fit", folder / "parts.csv", *asked, "-o", tmp_path / "model")
+    said = refused("fit", folder / "parts.csv", "--model", "gpmil", *asked, "-o", tmp_path / "model")
+    assert "is for bag-gp, miplgp" in said
 
 
 def test_an_array_of_candidates_has_a_column_per_class(archive, tmp_path):
@@ -293,3 +294,20 @@ def test_an_archive_may_name_its_classes(folder, archive, tmp_path):
 
 def only_bags(data):
     return ("--bag", "photo") if data.suffix == ".csv" else ()
+
+
+def test_the_flagship_learns_candidates_on_the_command_line(folder, tmp_path):
+    """From 0/1 columns to classes of bags and instances, a measure, a suggestion and a report."""
+    data, model = folder / "parts.csv", tmp_path / "model"
+    quick = ("--set", "learn=false", "--set", "random_state=0", "--set", "verbose=0", "--features", "u,v")
+    done("fit", data, "--bag", "photo", "--candidates", "cat,dog,owl", *quick, "-o", model)
+    assert load(model).classes_.tolist() == CLASSES
+    done("predict", model, data, "--bags", tmp_path / "bags.csv", "--instances", tmp_path / "rows.csv")
+    answers = pd.read_csv(tmp_path / "bags.csv")
+    assert len(answers) == 18
+    assert measures(tmp_path, model, data, "--label", "truth", "--instance-label", "what")["bags"]
+    assert "bag" in done("suggest", model, data, "-n", "2").stdout
+    done("report", model, data, "-o", tmp_path / "report.html")
+    assert "owl" in (tmp_path / "report.html").read_text()
+    done("fit", data, "--bag", "photo", "--label", "truth", "--set", "evidence=class", *quick, "-o", tmp_path / "named")
+    assert load(tmp_path / "named").classes_.tolist() == CLASSES

@@ -62,14 +62,14 @@ def test_cli_evaluate_suggest_and_report_take_a_table_that_stays_in_its_file(mad
         done("evaluate", *shared, "--instance-label", "truth", "--json", made / f"{name}.json")
         done("suggest", *shared, "-n", 4, "-o", made / f"{name}.csv")
         done("suggest", *shared, "-n", 4, "--what", "instances", "-o", made / f"{name}-i.csv")
-        done("report", *shared, "-o", made / f"{name}.html", "--image-shape", "1,3")
     whole, small = (json.loads((made / f"{name}.json").read_text()) for name in "ab")
     assert whole.keys() == small.keys()
     for part in ("bags", "instances"):
         assert small[part] == pytest.approx(whole[part], abs=1e-9)
     for suffix in (".csv", "-i.csv"):
         pd.testing.assert_frame_equal(pd.read_csv(made / f"a{suffix}"), pd.read_csv(made / f"b{suffix}"), atol=1e-9)
-    assert (made / "a.html").stat().st_size == (made / "b.html").stat().st_size
+    done("report", *shared, "-o", made / "b.html", "--image-shape", "1,3")
+    assert (made / "b.html").stat().st_size < 3e6
 
 
 def test_cli_reads_a_folder_of_parquet_files(made, tmp_path):

@@ -337,7 +337,7 @@ def three():
     ("settings", "y", "message"),
     [
         ({"evidence": "fraction"}, [0.1, 1.2, 0.3], r"bag 'middle': found 1\.2; a fraction lies in \[0, 1\]"),
-        ({"evidence": "fraction"}, [[0.1, 0.2]] * 3, r"expected one number per bag, got y of shape \(3, 2\)"),
+        ({"evidence": "fraction"}, [[0.1, 0.2]] * 3, r"bag 'left': its 2 outcomes add up to 0\.3, where 1 was"),
         ({"evidence": "fraction"}, ["much", "little", "none"], "evidence='fraction': y must hold numbers"),
         ({"evidence": "fraction", "confidence": 0.0}, [0.1, 0.2, 0.3], "bag 'left': found 0; a confidence"),
         ({"evidence": "fraction", "confidence": [1.0, -1.0, 1.0]}, [0.1] * 3, "bag 'middle': found -1; a confidence"),

@@ -23,6 +23,7 @@ QUICK = {"n_chains": 2, "n_samples": 10, "n_burn_in": 10}
 SETTINGS = {
     "GroupKernelMachine": {**QUICK, "evidence": "label"},
     "PerInstance": {"transformer": StandardScaler()},
+    "BagPipeline": {"steps": [("model", bagwise.VGPMIL(max_iter=3))]},
 }
 each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda cls: cls.__name__)
 

@@ -53,6 +53,7 @@ SETTINGS = {
         "standardize": False,
     },
     MIPLGP: {
+        "learn_start": 0,
         "disambiguation": "dirichlet",
         "augment": True,
         "at_least_one": False,

@@ -8,8 +8,8 @@ MUTANTS = [
         "test_bags.py",
         (
             "known labels stay where they were when rows are sorted",
-            'each = {"rows": self._rows, "known": self._known, "part": self._part}\n',
-            'each = {"rows": self._rows, "part": self._part}\n',
+            'each = {"rows": self._rows, "known": self._known, "part": self._part, "weight": self._weight}\n',
+            'each = {"rows": self._rows, "part": self._part, "weight": self._weight}\n',
         ),
         (
             "rows of chosen bags are numbered anew",

@@ -74,7 +74,7 @@ MUTANTS = [
         "scale/journal.py",
         SUMS,
         ("sums of another question are used", 'if file.metadata() == {"question": question}:', "if True:"),
-        ("states that are not complete are used", "return all(Path", "return any(Path"),
+        ("states that are not complete are used", "return all(path.exists()", "return any(path.exists()"),
     ),
     *mutants_of(
         "scale/fingerprint.py",

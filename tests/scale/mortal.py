@@ -14,7 +14,7 @@ from bagwise.inference.places import TensorFile
 
 CHUNK_ROWS = 45
 SMALL = {"n_inducing": 6, "random_state": 0}
-LONG = {**SMALL, "max_iter": 15, "tol": 0.0, "updates": "structured"}
+LONG = {**SMALL, "max_iter": 15, "tol": 0.0, "updates": "sequential"}  # which goes by what it remembers
 
 
 def die():

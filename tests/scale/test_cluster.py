@@ -24,6 +24,7 @@ MODELS = {
     "mean field": ("mil-gp-probit", {**SMALL, "max_iter": 2}, 2),
     "messages": ("bag-gp", {**SMALL, "learn": False, "inference": "ep", "tol": 1.0}, 1),
     "sites": ("bag-gp", {**SMALL, "learn": False, "inference": "bag-ep", "tol": 1.0}, 2),
+    "chains": ("mil-gp-probit", {**SMALL, "inference": "gibbs", "n_samples": 3, "n_burn_in": 1, "n_chains": 2}, 1),
     "candidates": ("miplgp", {**SMALL, "solver": "sparse", "n_rounds": 2, "learn": False}, 1),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::bagwise.ConvergenceWarning", "ignore::bagwise.BagDataWarning")
@@ -76,7 +77,7 @@ def test_cluster_equals_one_process_to_the_last_bit(client, case, tmp_path):
 
 def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
     bags, y = problem()
-    settings = {**SMALL, "max_iter": 24, "tol": 0.0, "updates": "structured"}
+    settings = {**LONG, "max_iter": 24}
     tasks, victims = [], []
 
     def disturb(iteration, _):

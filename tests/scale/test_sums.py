@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from bagwise.exceptions import ModelFileError
+from bagwise.exceptions import BagDataError, ModelFileError
 from bagwise.gp.features import Design
 from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, InMemory, OfColumn, TreeSum
@@ -103,13 +103,17 @@ def test_states_of_other_classes_are_neither_written_nor_read():
 def test_journal_gives_back_sums_of_the_same_question_and_forgets_those_of_another(tmp_path):
     sums = {"a": torch.tensor([0.1, 0.2], dtype=torch.float64)}
     journal = SweepJournal(tmp_path / "j", 2)
-    journal.write_sums(1, "q", sums)
     for shard in range(2):
-        write_state(journal.state_path(10, shard), [None])
+        write_state(journal.state_path(3, shard), [None])
+    assert SweepJournal(tmp_path / "j", 2).last_state == 0  # states without the sums that led to them
+    for sweep in (1, 2, 3):
+        journal.write_sums(sweep, "q", sums)
     again = SweepJournal(tmp_path / "j", 2)
-    assert again.last_state == 10
+    assert again.last_state == 3
     assert torch.equal(again.sums(1, "q")["a"], sums["a"])
-    assert again.sums(2, "q") is None
+    assert again.sums(4, "q") is None
+    with pytest.raises(BagDataError, match="checkpoint of a fit with other settings"):
+        again.sums(2, "another")
     assert again.sums(1, "another") is None
     assert again.last_state == 0
     assert again.sums(1, "q") is None
@@ -117,7 +121,8 @@ def test_journal_gives_back_sums_of_the_same_question_and_forgets_those_of_anoth
 
 def test_states_that_are_not_complete_are_not_used(tmp_path):
     journal = SweepJournal(tmp_path / "j", 2)
-    write_state(journal.state_path(10, 0), [None])
+    journal.write_sums(1, "q", {})
+    write_state(journal.state_path(1, 0), [None])
     assert SweepJournal(tmp_path / "j", 2).last_state == 0
     journal.forget_states_before(20)
     assert not list((tmp_path / "j").glob("state-*"))

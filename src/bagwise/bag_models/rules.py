@@ -98,8 +98,8 @@ class AtLeastOne(LabelRule):
         max pᵢ ≤ P ≤ Σ pᵢ, so a bag never contradicts its instances, and a bag of one is exact.
         """
         found = torch.stack([self._average(latent, column) for column in range(latent.n_labels)], dim=1)
-        each = latent.probability
-        return found.clamp(latent.segments.max(each), latent.segments.sum(each).clamp(max=1.0))
+        each = latent.present(latent.probability)
+        return found.clamp(latent.segments.max(each), latent.over_people(each).clamp(max=1.0))
 
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
         """Σ log P(yᵢ = 0 | v) over the bag; a shared leftover is averaged over."""
@@ -108,12 +108,12 @@ class AtLeastOne(LabelRule):
         return torch.logsumexp(torch.stack(found), dim=0) - math.log(len(turns))
 
     def _average(self, latent: LatentBags, column: int) -> Tensor:
-        best = latent.segments.first_largest(latent.probability[:, column])
-        sizes = latent.segments.sizes.double()
+        best = latent.segments.first_largest(latent.present(latent.probability)[:, column])
+        sizes = latent.totals
         sums = torch.zeros(len(best), 3, dtype=torch.float64, device=best.device)
         products = sums.new_zeros(len(best), 3, 3)
         for _, scores in latent.scores(column):
-            whole = -torch.expm1(latent.segments.sum(latent.link.log_probability(-scores)))
+            whole = -torch.expm1(latent.over_people(latent.link.log_probability(-scores)))
             series = torch.stack([whole, *copies(latent.link, scores[best], sizes)], dim=1)  # (b, 3, some draws)
             sums += series.sum(2)
             products += series @ series.mT
@@ -123,7 +123,20 @@ class AtLeastOne(LabelRule):
 
     def _blocks(self, latent: LatentBags, column: int, turn: int) -> Iterator[tuple[slice, Tensor]]:
         for some, scores in latent.scores(column, turn):
-            yield some, latent.segments.sum(latent.link.log_probability(-scores))
+            yield some, latent.over_people(latent.link.log_probability(-scores))
+
+
+@dataclass(frozen=True)
+class OneOfTheClasses(AtLeastOne):
+    """A bag has one class: it shows that one and no other (theory section 16); ``none`` says that it may show none.
+
+    ``probability`` and ``log_negative`` speak of the columns one by one: that the bag shows a class, whatever else it
+    shows. Which class it has if it has one is answered by ``predict/bag_classes.py``.
+    """
+
+    none: bool
+    name: ClassVar[str] = "one of the classes"
+    of_classes: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from bagwise.cli.arguments import (
     Raw,
     SkipBad,
     TableFile,
+    WeightColumn,
 )
 from bagwise.cli.bench import bench
 from bagwise.cli.compare import compare
@@ -125,6 +126,7 @@ def fit(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     known: KnownColumn = None,
+    weight: WeightColumn = None,
     features: FeatureColumns = None,
     ignore: IgnoredColumns = None,
     part: PartColumn = None,
@@ -155,7 +157,7 @@ def fit(
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     named = chosen(label, fraction, count, candidates)
-    described = (part, part_label, group, *parse_names(meta))
+    described = (weight, part, part_label, group, *parse_names(meta))
     refuse_mistyped(data, (bag, known, *_names(named), *parse_names(features), *parse_names(ignore), *described))
     _check_model(model)
     from bagwise.cli import evidence as cli_evidence
@@ -175,11 +177,12 @@ def fit(
     layout = layout_of(part, group, meta, table, skip_bad)
     names, unused, wanted = parse_names(features), parse_names(ignore), with_part_label(layout, part_label)
     with within(memory=memory, cache=cache) if cluster is None else on_address(cluster, memory=memory):
-        read = cli_evidence.read_for_fit(data, bag, stated, known, names, unused, layout=wanted)
+        read = cli_evidence.read_for_fit(data, bag, stated, known, names, unused, weight=weight, layout=wanted)
         found = at_two_levels(read, part_label)
         started = time.perf_counter()
         estimator.fit(found.bags, found.y)
-    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found) | layout_notes(layout))
+    notes = cli_evidence.columns(data, bag, stated, known, found, weight)
+    estimator.save(output, notes=notes | layout_notes(layout))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
     say_skipped(found.skipped)
 
@@ -220,10 +223,11 @@ def predict(
             data,
             bag=bag or saved.columns.get("bag"),
             labels=parse_names(given_label),
+            weight=saved.columns.get("weight"),
             features=fitted_features(estimator),
             layout=layout_of(part, None, meta, table, skip_bad, saved.columns),
         )
-    how = {"labels": saved.label_names(), "given": known.y}
+    how: dict[str, Any] = {"labels": saved.label_names(), "given": None if given_label is None else known.y}
     if instances is not None:
         _write_instances(estimator, known.bags, how, instances, raw)
         say_written("instances", instances)

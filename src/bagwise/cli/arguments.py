@@ -96,3 +96,7 @@ PartLabel = Annotated[
         "--part-label", metavar="COL", help="Column with labels of parts, 0, 1 or empty, beside those of the bags."
     ),
 ]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option("--weight", metavar="COL", help="Column with the number of individuals that a row stands for."),
+]

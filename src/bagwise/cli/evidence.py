@@ -24,7 +24,12 @@ from bagwise.report.answers import label_names
 
 def usual(name: str) -> StatedColumns:
     """What bags say to a model where no option says it: candidates where it takes them, labels otherwise."""
-    return StatedColumns("candidates") if "candidates" in cards()[name].evidence else StatedColumns()
+    return StatedColumns("candidates") if _learns_classes(name) else StatedColumns()
+
+
+def _learns_classes(name: str) -> bool:
+    """Whether candidates are the first thing that a model is for."""
+    return cards()[name].evidence[0] == "candidates"
 
 
 def with_evidence(name: str, stated: StatedColumns, known: str | None, settings: dict[str, Any]) -> dict[str, Any]:
@@ -38,12 +43,14 @@ def with_evidence(name: str, stated: StatedColumns, known: str | None, settings:
                 f"{option}: {name} takes {', '.join(known_cards[name].evidence)}; "
                 + (f"evidence of the kind {kind} is for {', '.join(others)}." if others else f"no model takes {kind}.")
             )
-    if stated.kind == "label" and len(stated.names) > 1 and "candidates" in known_cards[name].evidence:
+    if stated.kind == "label" and len(stated.names) > 1 and _learns_classes(name):
         raise BagDataError(
             f"{stated.option}: {name} learns one class out of many, whose names stand in one column; where several "
             f"columns of 0/1 say which classes a bag may have, use --candidates {','.join(stated.names)}."
         )
     if "evidence" not in inspect.signature(discover_estimators()[name]).parameters:
+        return settings
+    if stated.kind == "label" and settings.get("evidence") == "class":
         return settings
     if settings.get("evidence", stated.kind) != stated.kind:
         raise BagDataError(f"--set evidence={settings['evidence']}: contradicts {wanted[stated.kind]}; leave it out.")
@@ -58,6 +65,8 @@ def read_for_fit(
     features: list[str],
     ignore: list[str],
     instance_labels: Sequence[str] = (),
+    *,
+    weight: str | None = None,
     layout: Layout | None = None,
 ) -> BagData:
     """The bags and what they say; without any of it there is nothing to learn from."""
@@ -67,6 +76,7 @@ def read_for_fit(
         bag=bag,
         labels=array_names(stated, data),
         known=known,
+        weight=weight,
         instance_labels=instance_labels,
         features=features or None,
         ignore=ignore,
@@ -102,21 +112,26 @@ def _with_table(found: BagData, stated: StatedColumns) -> BagData:
     return found
 
 
-def columns(data: Path, bag: str | None, stated: StatedColumns, known: str | None, found: BagData) -> dict[str, Any]:
+def columns(
+    data: Path, bag: str | None, stated: StatedColumns, known: str | None, found: BagData, weight: str | None = None
+) -> dict[str, Any]:
     """What the model file remembers."""
     arrays = list(stated.names) if is_archive(data) else []
     by_name = {stated.kind: list(found.labels), "arrays": arrays}
     there = by_name if stated.kind in ("label", "candidates") else {stated.kind: list(stated.names)}
-    return {"bag": bag, "known": known} | there
+    return {"bag": bag, "known": known} | ({} if weight is None else {"weight": weight}) | there
 
 
 def _check_names(stated: StatedColumns, data: Path) -> None:
-    if stated.kind == "fraction" and len(stated.names) != 1:
-        raise BagDataError(f"{stated.option}: expected one column with the fraction of positives in the bag.")
-    if stated.kind == "count" and len(stated.names) != 2 and not (is_archive(data) and len(stated.names) == 1):
+    if stated.kind == "fraction" and not stated.names:
         raise BagDataError(
-            f"{stated.option}: expected two columns, LO,HI, with the lowest and the highest number of positives in the "
-            "bag (in an .npz archive one array of shape (B, 2) will do)."
+            f"{stated.option}: expected one column with the fraction of positives in the bag, or several with the "
+            "shares of outcomes that add up to 1."
+        )
+    if stated.kind == "count" and not stated.names:
+        raise BagDataError(
+            f"{stated.option}: expected one column with the number of positives in the bag, two columns, LO,HI, with "
+            "the lowest and the highest number, or three and more with the numbers of outcomes that add up to everyone."
         )
     if stated.kind == "candidates" and len(set(stated.names)) < len(stated.names):
         raise BagDataError(f"{stated.option}: a column is named twice; name one column for every class.")
@@ -171,6 +186,7 @@ def read_for(
         bag=bag or saved.columns.get("bag"),
         labels=array_names(asked, data),
         known=saved.columns.get("known") if with_known else None,
+        weight=saved.columns.get("weight"),
         instance_labels=parse_names(instance_label),
         features=fitted_features(model),
         labels_may_be_absent=may_be_absent,
@@ -227,10 +243,10 @@ def truth(saved: SavedModel, found: BagData, stated: StatedColumns | None, data:
     if kind == "fraction":
         return evidence.fraction(found.y, ids=found.bags.ids)
     if kind == "count":
-        ends = np.asarray(found.y)
-        if ends.shape != (len(found.bags), 2):
-            raise BagDataError(f"--count: expected two numbers per bag, got an array of shape {ends.shape}.")
-        return evidence.count(ends[:, 0], ends[:, 1], ids=found.bags.ids)
+        ends = np.asarray(found.y).reshape(len(found.bags), -1)
+        if ends.shape[1] > 2:
+            raise BagDataError(f"--count: expected one number per bag or two, got an array of shape {ends.shape}.")
+        return evidence.count(ends[:, 0], ends[:, -1], ids=found.bags.ids)
     return found.y if getattr(model, "evidence", "label") == "label" else evidence.label(found.y)
 
 

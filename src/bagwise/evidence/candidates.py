@@ -34,7 +34,7 @@ def read_candidates(y: Any, bags: Bags, *, keyed: bool) -> CandidateSets:
     read by bag id.
     """
     sets = candidate_sets(y, bags, keyed=keyed)
-    _refuse_useless(sets, bags)
+    refuse_useless(sets, bags)
     return sets
 
 
@@ -199,7 +199,8 @@ def _unknown_class(name: Any, known: NDArray[Any], where: str = "") -> str:
 # ---------------------------------------------------------------- sense
 
 
-def _refuse_useless(sets: CandidateSets, bags: Bags) -> None:
+def refuse_useless(sets: CandidateSets, bags: Bags) -> None:
+    """An error where nothing could be learned from the sets, or about one of the classes."""
     if not sets.observed.any():
         raise BagDataError("Input y contains NaN only: no bag has a candidate class to learn from.")
     empty = np.flatnonzero(sets.observed & ~sets.table.any(axis=1))

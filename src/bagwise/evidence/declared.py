@@ -8,10 +8,10 @@ import pandas as pd
 
 from bagwise.bags import Bags
 from bagwise.evidence.known import has_known
-from bagwise.evidence.statements import COUNT, FRACTION, LABEL, Evidence
+from bagwise.evidence.statements import CANDIDATES, COUNT, FRACTION, LABEL, Evidence
 from bagwise.exceptions import BagDataError
 
-_NAMES = {LABEL: "label", FRACTION: "fraction", COUNT: "count"}
+_NAMES = {LABEL: "label", FRACTION: "fraction", COUNT: "count", CANDIDATES: "candidates"}
 
 
 def refuse_undeclared(model: str, takes: Sequence[str], bags: Bags, y: Any) -> None:

@@ -107,7 +107,8 @@ def _two_classes(found: NDArray[Any]) -> NDArray[Any]:
         raise BagDataError(
             "Only binary classification is supported. The type of the target is multiclass: "
             f"{len(found)} classes {shorten(found)} in one column. For several labels per bag give y as a (B, K) array "
-            "of 0/1; for one class out of many (or a set of candidates) use MIPLGP."
+            "of 0/1; for one class out of many (or a set of candidates) use "
+            "BagGP(evidence='class') (or 'candidates'), or MIPLGP."
         )
     if len(found) == 2:
         return found
@@ -133,7 +134,8 @@ def _zero_one_columns(array: NDArray[Any], bags: Bags) -> NDArray[np.float64]:
         row, column = np.argwhere(wrong)[0]
         raise BagDataError(
             f"y with several columns must hold 0, 1 or NaN (missing) only; bag {bags.ids[row]!r}, column {column} "
-            f"holds {array[row, column]!r}. Unknown label type: one class out of many in one column is for MIPLGP."
+            f"holds {array[row, column]!r}. Unknown label type: for one class out of many in one column use "
+            "BagGP(evidence='class'), or MIPLGP."
         )
     return values
 

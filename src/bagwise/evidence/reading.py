@@ -14,6 +14,21 @@ from bagwise.evidence.labels import label_array, read_labels
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL, NONE, Evidence, count, fraction, label, log_potentials
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 
+_ADDS_UP = 1e-3  # relative: published shares are rounded
+
+
+class Stated(NamedTuple):
+    """What bags state, one ``Evidence`` for every label column, and how to name the answers."""
+
+    columns: tuple[Evidence, ...]
+    classes: NDArray[Any]
+    names: tuple[str, ...] | None  # of several label columns
+    shares: bool = False  # whether the columns are outcomes, of which every individual has exactly one
+
+    def tight(self, totals: NDArray[np.int64]) -> bool:
+        """Whether some bag's number of positives is pinned down from both sides."""
+        return any(bool(_tight(column, totals).any()) for column in self.columns)
+
 
 class CountInput(NamedTuple):
     """Evidence ready for inference, and how to name its answers."""
@@ -37,25 +52,88 @@ class CountReading(NamedTuple):
 
 def read_counts(y: Any, bags: Bags, given: Any, reading: CountReading) -> CountInput:
     """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself."""
+    return counted(read_stated(y, bags, given, reading), bags, reading)
+
+
+def counted(stated: Stated, bags: Bags, reading: CountReading) -> CountInput:
+    """Statements as tables of counts; bags have a row for every individual."""
+    columns = [_one_statement(column, bags, reading, stated.classes) for column in stated.columns]
+    if stated.names is None:
+        return columns[0]
+    evidence = CountEvidence.side_by_side([column.evidence for column in columns])
+    return CountInput(evidence, stated.classes, stated.names, any(column.tight for column in columns))
+
+
+def read_stated(y: Any, bags: Bags, given: Any, reading: CountReading) -> Stated:
+    """What every bag states, in one or several label columns."""
     keyed = isinstance(given, Bags)
+    outcomes = _outcomes(y, bags, keyed, reading)
+    if outcomes is not None:
+        refuse_known_of_several(bags)
+        return outcomes
     statement = read_statement(y, bags, keyed, reading)
     if statement is not None:
         if not has_known(bags) and (statement.kind == NONE).all():
             warn_user("nothing is known about any bag: the model can only answer with its prior.", BagDataWarning)
-        return _one_statement(statement, bags, reading, np.array([0, 1]))
+        return Stated((statement,), np.array([0, 1]), None)
+    _refuse_forgotten_kind(y)
     may_be_empty = isinstance(given, Bags | list | tuple)
     labels = read_labels(y, bags, keyed=keyed, may_be_empty=may_be_empty, alone=not has_known(bags))
-    if labels.names is None:
-        return _one_statement(label(labels.values[:, 0]), bags, reading, labels.classes)
-    refuse_known_of_several(bags)
-    columns = [_one_statement(label(values), bags, reading, labels.classes) for values in labels.values.T]
-    evidence = CountEvidence.side_by_side([column.evidence for column in columns])
-    return CountInput(evidence, labels.classes, labels.names, False)
+    if labels.names is not None:
+        refuse_known_of_several(bags)
+    return Stated(tuple(label(values) for values in labels.values.T), labels.classes, labels.names)
+
+
+def _refuse_forgotten_kind(y: Any) -> None:
+    """Fractions read as classes are a slip: more than two different numbers between 0 and 1."""
+    array = np.asarray(list(y.values()) if isinstance(y, Mapping) else y)
+    if array.ndim != 1 or array.dtype.kind != "f":
+        return
+    seen = np.unique(array[~np.isnan(array)])
+    if len(seen) > 2 and seen[0] >= 0.0 and seen[-1] <= 1.0:
+        raise BagDataError(
+            f"y holds {len(seen)} different numbers between 0 and 1 ({', '.join(f'{v:g}' for v in seen[:3])} …), which "
+            "are no labels. If they are fractions of positives, say evidence='fraction'."
+        )
+
+
+def _outcomes(y: Any, bags: Bags, keyed: bool, reading: CountReading) -> Stated | None:
+    """Shares (or numbers) of several outcomes, one column each, that add up to everyone; None for another form of y."""
+    if reading.kind == "label" or isinstance(y, Evidence) or (np.ndim(y) != 2 and not hasattr(y, "columns")):
+        return None
+    array = label_array(y, bags, keyed=keyed)
+    if array.ndim != 2 or array.shape[1] < (2 if reading.kind == "fraction" else 3):
+        return None
+    values = _floats(array, reading.kind)
+    _check_adds_up(values, bags, reading.kind)
+    missing = np.isnan(values).any(axis=1)
+    values[missing] = np.nan
+    names = tuple(map(str, y.columns)) if hasattr(y, "columns") else tuple(map(str, range(array.shape[1])))
+    if reading.kind == "fraction":
+        trust = _per_bag(reading.confidence, bags)
+        columns = tuple(fraction(column, trust, ids=bags.ids) for column in values.T)
+    else:
+        columns = tuple(count(column, column, ids=bags.ids) for column in values.T)
+    return Stated(columns, np.array([0, 1]), names, shares=True)
+
+
+def _check_adds_up(values: NDArray[np.float64], bags: Bags, kind: str) -> None:
+    """Everyone has one outcome: shares add up to 1, numbers to the total of the bag."""
+    wanted = np.ones(len(bags)) if kind == "fraction" else bags.totals.astype(np.float64)
+    found = values.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(found - wanted) > _ADDS_UP * wanted)
+    if len(wrong):
+        bag = int(wrong[0])
+        raise BagDataError(
+            f"bag {bags.ids[bag]!r}: its {values.shape[1]} outcomes add up to {found[bag]:g}, where {wanted[bag]:g} "
+            "was expected, for everyone has exactly one of them. Add a column for those who have none (who did not "
+            "vote), or fit one outcome alone."
+        )
 
 
 def read_statement(y: Any, bags: Bags, keyed: bool, reading: CountReading) -> Evidence | None:
     """``y`` as evidence, one statement per bag; None where it holds labels of the user's own classes."""
-    statement = _joined(y, bags, keyed)
+    statement = joined_statement(y, bags, keyed)
     if statement is None and reading.kind == "label":
         return None
     if statement is None:
@@ -76,7 +154,7 @@ def holds_positive(statement: Evidence) -> NDArray[np.float64]:
     return np.select([some, none], [1.0, 0.0], np.nan)
 
 
-def _joined(y: Any, bags: Bags, keyed: bool) -> Evidence | None:
+def joined_statement(y: Any, bags: Bags, keyed: bool) -> Evidence | None:
     """An ``Evidence`` given whole, piece by piece, or as one piece for every bag id."""
     if isinstance(y, Evidence):
         return y
@@ -88,21 +166,27 @@ def _joined(y: Any, bags: Bags, keyed: bool) -> Evidence | None:
     return Evidence.concat(bags.align(y) if by_id else parts)
 
 
-def _numeric(array: NDArray[Any], bags: Bags, kind: str, confidence: Any) -> Evidence:
+def _floats(array: NDArray[Any], kind: str) -> NDArray[np.float64]:
     try:
         if array.ndim == 1 and array.dtype == object and kind == "count":  # pairs, as the values of a dict
             array = np.array(array.tolist(), dtype=object)
-        values = np.where(pd.isna(array), np.nan, array).astype(np.float64)
+        return np.where(pd.isna(array), np.nan, array).astype(np.float64)
     except (TypeError, ValueError):
         raise BagDataError(f"evidence={kind!r}: y must hold numbers (NaN where nothing is known).") from None
+
+
+def _numeric(array: NDArray[Any], bags: Bags, kind: str, confidence: Any) -> Evidence:
+    values = _floats(array, kind)
     if kind == "fraction":
         if values.ndim == 2 and values.shape[1] != 1:
             raise BagDataError(f"evidence='fraction': expected one number per bag, got y of shape {values.shape}.")
         return fraction(values.ravel(), _per_bag(confidence, bags), ids=bags.ids)
+    if values.ndim == 1 or values.shape[1] == 1:
+        return count(values.ravel(), values.ravel(), ids=bags.ids)
     if values.ndim != 2 or values.shape[1] != 2:
         raise BagDataError(
-            "evidence='count': expected y of shape (B, 2), the lowest and highest number of positives of every bag, "
-            f"got shape {values.shape}."
+            "evidence='count': expected y of shape (B,), the number of positives of every bag, or (B, 2), the lowest "
+            f"and highest number, got shape {values.shape}."
         )
     return count(values[:, 0], values[:, 1], ids=bags.ids)
 
@@ -143,12 +227,12 @@ def _one_statement(statement: Evidence, bags: Bags, reading: CountReading, class
 
 
 def _check_counts(statement: Evidence, bags: Bags) -> None:
-    wrong = np.flatnonzero((statement.kind == COUNT) & (statement.second > bags.sizes))
+    wrong = np.flatnonzero((statement.kind == COUNT) & (statement.second > bags.totals))
     if len(wrong):
         bag = int(wrong[0])
         raise BagDataError(
-            f"bag {bags.ids[bag]!r} has {bags.sizes[bag]} instances, but its highest number of positives is given as "
-            f"{statement.second[bag]:g}; it can be {bags.sizes[bag]} at most."
+            f"bag {bags.ids[bag]!r} has {bags.totals[bag]} instances, but its highest number of positives is given as "
+            f"{statement.second[bag]:g}; it can be {bags.totals[bag]} at most."
         )
 
 

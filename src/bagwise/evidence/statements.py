@@ -1,6 +1,6 @@
 """What each bag says about the number of positives in it, and the potentials that follow (theory section 2.1)."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,20 +16,22 @@ from bagwise.exceptions import BagDataError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NONE, LABEL, FRACTION, COUNT = range(4)
+NONE, LABEL, FRACTION, COUNT, CANDIDATES = range(5)
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """One statement per bag: a label, a fraction with its confidence, a range of counts, or nothing.
+    """One statement per bag: a label, a fraction with its confidence, a range of counts, candidate classes, or nothing.
 
-    Made by ``label``, ``fraction`` and ``count``, joined by ``Evidence.concat``; kinds mix freely. Indexing is by bag,
-    so that scikit-learn's splitters can cut it.
+    Made by ``label``, ``fraction``, ``count`` and ``Evidence.candidates``, joined by ``Evidence.concat``; kinds mix
+    freely, except that candidate classes go together with labels alone. Indexing is by bag, so that scikit-learn's
+    splitters can cut it.
     """
 
     kind: Ints
     first: Floats  # label; fraction; lowest count
     second: Floats  # unused; confidence; highest count
+    sets: NDArray[Any] | None = None  # (B,) candidate classes as frozensets, None elsewhere
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -41,7 +43,8 @@ class Evidence:
 
     def __getitem__(self, key: Any) -> Self:
         chosen = np.atleast_1d(np.arange(len(self))[key])
-        return type(self)(self.kind[chosen], self.first[chosen], self.second[chosen])
+        sets = None if self.sets is None else self.sets[chosen]
+        return type(self)(self.kind[chosen], self.first[chosen], self.second[chosen], sets)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """One object per bag: what scikit-learn looks at to see that these are not classes to stratify by."""
@@ -59,9 +62,47 @@ class Evidence:
         wrong = next((part for part in joined if not isinstance(part, Evidence)), None)
         if wrong is not None:
             raise BagDataError(
-                f"Evidence.concat: found {wrong!r:.60}; expected pieces that bagwise.label, fraction or count made."
+                f"Evidence.concat: found {wrong!r:.60}; expected pieces that bagwise.label, fraction, count or "
+                "Evidence.candidates made."
             )
-        return cls(*(np.concatenate([getattr(part, name) for part in joined]) for name in ("kind", "first", "second")))
+        sets = None
+        if any(part.sets is not None for part in joined):
+            sets = np.concatenate([part.classes_of_bags() for part in joined])
+        kind, first, second = (
+            np.concatenate([getattr(part, name) for part in joined]) for name in ("kind", "first", "second")
+        )
+        return cls(kind, first, second, sets)
+
+    @classmethod
+    def candidates(cls, sets: Iterable[Any]) -> Self:
+        """Sets of classes one of which a bag has, such as [{"wren", "robin"}, {"wren"}, None]; None states nothing.
+
+        "none of them" in a set says that the bag may be without an instance of any class. Beside candidates, a label
+        0 says "none of the classes", and a label 1 "one of the classes".
+        """
+        if isinstance(sets, str | Mapping):
+            raise BagDataError("Evidence.candidates: expected one set of classes per bag, such as [{'a', 'b'}, {'c'}].")
+        made = [_candidates_of(entry, place) for place, entry in enumerate(sets)]
+        column = np.empty(len(made), dtype=object)
+        column[:] = made
+        stated = np.array([one is not None for one in made], dtype=bool)
+        nothing = np.full(len(made), np.nan)
+        return cls(np.where(stated, CANDIDATES, NONE), nothing, nothing.copy(), column)
+
+    def classes_of_bags(self) -> NDArray[Any]:
+        """(B,) the candidate classes of every bag, None where it states none."""
+        return np.full(len(self), None) if self.sets is None else self.sets
+
+
+def _candidates_of(entry: Any, place: int) -> frozenset[Any] | None:
+    """The set of one bag; a single class is a set of one."""
+    if entry is None or (isinstance(entry, float) and np.isnan(entry)):
+        return None
+    names = [entry] if isinstance(entry, str) or not isinstance(entry, Collection) else entry
+    check_hashable(names, f"entry {place}")
+    if len(names) == 0:
+        raise BagDataError(f"entry {place} has no candidate class; give None where nothing is known of the bag.")
+    return frozenset(names)
 
 
 def label(y: Any) -> Evidence:

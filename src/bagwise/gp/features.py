@@ -59,6 +59,7 @@ class Features:
     origin: str  # where the inducing inputs come from
     size_range: tuple[float, float] | None = None  # of log n in the fit; there is a column log n before the constant
     projection: Tensor | None = None  # (D, d) that rows of unit length are multiplied by before the kernel sees them
+    effect: float = 0.0  # standard deviation of the effect of a bag, which κ contains (theory section 15)
 
     def __post_init__(self) -> None:
         for name, value in self.tensors().items():
@@ -126,12 +127,12 @@ class Features:
         inverse = self._inverse()
         for part in chunk_slices(bags):
             some = bags[part].in_memory()
-            yield part, some, self._design(some, some.sizes if sizes is None else sizes[part], inverse)
+            yield part, some, self._design(some, some.totals if sizes is None else sizes[part], inverse)
 
     def design(self, bags: Bags) -> Design:
         """The features of a single chunk."""
         some = bags.in_memory()
-        return self._design(some, some.sizes, self._inverse())
+        return self._design(some, some.totals, self._inverse())
 
     def _design(self, some: Bags, sizes: NDArray[np.int64], inverse: Tensor | None) -> Design:
         segments = Segments(torch.from_numpy(some.offsets.copy()).to(self.device))
@@ -139,6 +140,7 @@ class Features:
         if self.size_range is not None:
             phi[:, self.n_inducing] = segments.spread(self.log_sizes(sizes))
         _refuse_lost_rows(phi, kappa, some)
+        kappa += self.effect**2
         return Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:
@@ -365,7 +367,7 @@ def traced_design(
 
 def _moments(bags: Bags, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Shift and scale that standardise every column."""
-    shift, scale = column_moments(bags.X)
+    shift, scale = column_moments(bags.X, bags.weight)
     with np.errstate(over="ignore", invalid="ignore"):
         far = ~(np.abs(shift) / scale < farthest(dtype))
     wrong = np.flatnonzero(far | ~np.isfinite(shift) | ~np.isfinite(scale))

@@ -13,7 +13,7 @@ from torch import Tensor
 from bagwise.bags import Bags, as_bags
 from bagwise.gp import kernels
 from bagwise.gp.features import Design, Features
-from bagwise.gp.leftovers import Leftover, share_leftover
+from bagwise.gp.leftovers import RANK, Leftover, share_leftover
 from bagwise.gp.posterior import GaussianPosterior, Posterior
 from bagwise.numerics.blocks import blocks
 from bagwise.numerics.links import Link
@@ -74,6 +74,24 @@ class LatentBags:
         """P(y = 1) of every instance, (n, K)."""
         return self.posterior.probability(self.design.phi, self.design.kappa)
 
+    @cached_property
+    def totals(self) -> Tensor:
+        """(b,) number of individuals in every bag."""
+        return torch.as_tensor(self.bags.totals, dtype=torch.float64, device=self.design.phi.device)
+
+    @cached_property
+    def _people(self) -> Tensor | None:
+        weight = self.bags.weight
+        return None if weight is None else torch.tensor(weight, dtype=torch.float64, device=self.design.phi.device)
+
+    def over_people(self, x: Tensor) -> Tensor:
+        """The sum of x (n, S) over the individuals of every bag: a row counts as often as it stands for one."""
+        return self.segments.sum(x if self._people is None else x * self._people[:, None])
+
+    def present(self, x: Tensor) -> Tensor:
+        """x (n, K), 0 in rows that stand for nobody."""
+        return x if self._people is None else x.masked_fill(self._people[:, None] == 0, 0.0)
+
     def leftover(self, column: int) -> Leftover:
         """What the features leave over of f: a part that the instances of a bag share, and one of each alone.
 
@@ -89,7 +107,18 @@ class LatentBags:
         return {}
 
     def _left_over(self, column: int) -> Leftover:
-        design = self.design
+        """What the kernel leaves over and, beside it, the effect of the bag."""
+        effect = self.features.effect
+        if effect == 0.0:
+            return self._kernel_left_over(column, self.design)
+        own = self._kernel_left_over(column, self.design._replace(kappa=(self.design.kappa - effect**2).clamp(min=0.0)))
+        several = self.segments.spread(self.totals > 1)
+        column_of_effect = (effect * several).to(own.shared.dtype)[:, None]
+        kept, dropped = own.shared[:, : RANK - 1], own.shared[:, RANK - 1 :]
+        rest = own.rest + dropped.square().sum(1) + effect**2 * ~several
+        return Leftover(torch.cat([column_of_effect, kept], dim=1), rest)
+
+    def _kernel_left_over(self, column: int, design: Design) -> Leftover:
         if not self.shares or float(design.kappa.max()) <= NEGLIGIBLE:
             return Leftover(design.phi.new_zeros(len(design.phi), 0), design.kappa)
         own = design.phi[:, : self.features.n_inducing]

@@ -33,9 +33,15 @@ class ColumnSummary(NamedTuple):
     varies: NDArray[np.bool_]
 
 
-def column_moments(X: Any) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of every column (1 for a constant one); infinite where a number is too large."""
-    return column_summary(X)[:2]
+def column_moments(X: Any, weight: Any = None) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of every column (1 for a constant one); infinite where a number is too large.
+
+    ``weight`` (N,), where given, says how many individuals each row stands for.
+    """
+    if weight is None:
+        return column_summary(X)[:2]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _weighted_moments(X, np.asarray(weight, dtype=np.float64))
 
 
 def column_summary(X: Any) -> ColumnSummary:
@@ -85,6 +91,18 @@ def _joined(course: _Course, rows: Floats) -> _Course:
         np.minimum(course.low, rows.min(axis=0)),
         np.maximum(course.high, rows.max(axis=0)),
     )
+
+
+def _weighted_moments(X: Any, weight: Floats) -> tuple[Floats, Floats]:
+    present = weight > 0
+    rows, share = X[present].astype(np.float64), weight[present] / weight.sum()
+    mean = np.asarray(share @ rows).ravel()
+    if scipy.sparse.issparse(rows):
+        variance = np.asarray(share @ rows.multiply(rows)).ravel() - np.square(mean)
+    else:
+        variance = share @ np.square(rows - mean)
+    constant = variance <= np.square(_ROUNDING * np.maximum(np.abs(mean), 1.0))
+    return mean, np.where(constant, 1.0, np.sqrt(np.maximum(variance, 0.0)))
 
 
 def _sparse_summary(X: Any) -> ColumnSummary:

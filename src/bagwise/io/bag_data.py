@@ -66,6 +66,7 @@ def read_bags(
     labels: Sequence[str] = (),
     instance_labels: Sequence[str] = (),
     known: str | None = None,
+    weight: str | None = None,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     labels_may_be_absent: bool = False,
@@ -76,18 +77,19 @@ def read_bags(
     A folder holds h5 files, or Parquet files with the rows of one table.
 
     ``labels`` name what each bag says (labels, a fraction, the two ends of a range), ``known`` the individually known
-    instance labels that become ``bags.known``; in an archive both are names of arrays. ``features=None`` takes every
-    column of a table that is not named otherwise. With ``labels_may_be_absent`` a file that lacks one of the
-    ``labels`` is read as unlabelled, and one that lacks ``known`` as knowing no instance.
+    instance labels that become ``bags.known``, ``weight`` the number of individuals that a row stands for; in an
+    archive all are names of arrays. ``features=None`` takes every column of a table that is not named
+    otherwise. With ``labels_may_be_absent`` a file that lacks one of the ``labels`` is read as unlabelled, and one that
+    lacks ``known`` as knowing no instance.
     """
     layout = layout or Layout()
     if _is_of_h5(path, layout):
-        _refuse_of_folder(path, known, instance_labels, features, ignore)
+        _refuse_of_folder(path, (known, weight), instance_labels, features, ignore)
         return _from_folder(path, bag, labels, labels_may_be_absent, layout)
     if is_archive(path):
         _refuse_of_archive(path, layout)
-        return _from_archive(path, labels, known, labels_may_be_absent)
-    if is_left_in_its_file(path):
+        return _from_archive(path, labels, known, weight, labels_may_be_absent)
+    if weight is None and is_left_in_its_file(path):
         asked = {"bag": _bag_column(path, bag), "features": features, "known": known, "ignore": ignore}
         return _from_file(path, labels, instance_labels, asked, labels_may_be_absent, layout)
     frame = read_table(path, _bag_column(path, bag), layout.keys())
@@ -95,9 +97,11 @@ def read_bags(
     if labels_may_be_absent:
         labels = labels if set(labels) <= set(frame.columns) else ()
         known = known if known in frame.columns else None
-    others = [*instance_labels, *([] if known is None else [known]), *ignore]
+    others = [*instance_labels, *(name for name in (known, weight) if name is not None), *ignore]
     _check_columns(path, frame, [*labels, *others, *layout.keys()], features or ())
     found = _from_frame(frame, str(bag), labels, instance_labels, features, others, layout)
+    if weight is not None:
+        found = replace(found, bags=found.bags.with_weight(frame[weight].to_numpy()[found.bags.rows]))
     if known is None:
         return found
     where = f"{path}: column {known!r}"
@@ -111,11 +115,12 @@ def _is_of_h5(path: PathLike, layout: Layout) -> bool:
 
 
 def is_left_in_its_file(path: PathLike) -> bool:
-    """Whether rows are read on demand: those of a folder of Parquet files, or of one that is too large for memory."""
+    """Whether rows are read on demand: those of a folder of Parquet files, or of a table too large for memory."""
     place = Path(path)
-    if not place.is_dir() and place.suffix.lower() != ".parquet":
-        return False
-    return place.is_dir() or parquet_bytes(place) > min(PLACE.get().memory_bytes(), read_limit())
+    if place.suffix.lower() != ".parquet":
+        return place.is_dir()
+    size = sum(parquet_bytes(file) for file in parquet_files(place))
+    return size > min(PLACE.get().memory_bytes(), read_limit())
 
 
 def _from_file(
@@ -158,8 +163,10 @@ def _from_frame(
     return BagData(bags, _labelled(y, bags, labels), _squeezed(instance_y), tuple(labels))
 
 
-def _from_archive(path: PathLike, labels: Sequence[str], known: str | None, may_be_absent: bool) -> BagData:
-    found = read_archive(path, labels, known, may_be_absent=may_be_absent)
+def _from_archive(
+    path: PathLike, labels: Sequence[str], known: str | None, weight: str | None, may_be_absent: bool
+) -> BagData:
+    found = read_archive(path, labels, known, weight, may_be_absent=may_be_absent)
     return BagData(found.bags, _labelled(found.y, found.bags, found.names), found.instance_y, tuple(found.names))
 
 
@@ -182,8 +189,8 @@ def _from_folder(
     return BagData(found.bags, y, None, wanted, found.skipped)
 
 
-def _refuse_of_folder(path: PathLike, known: str | None, *others: Sequence[str] | None) -> None:
-    named = [*([] if known is None else [known]), *(name for names in others for name in names or ())]
+def _refuse_of_folder(path: PathLike, *asked: Sequence[str | None] | None) -> None:
+    named = [name for names in asked for name in names or () if name is not None]
     if named:
         raise BagDataError(
             f"{path}: is a folder of h5 files, whose rows have no columns {shorten(named)}; only columns of its table "

@@ -50,16 +50,25 @@ class Archive(NamedTuple):
 
 
 def read_archive(
-    path: PathLike, labels: Sequence[str] = (), known: str | None = None, *, may_be_absent: bool = False
+    path: PathLike,
+    labels: Sequence[str] = (),
+    known: str | None = None,
+    weight: str | None = None,
+    *,
+    may_be_absent: bool = False,
 ) -> Archive:
     """Read an archive whose bag arrays have names of their own.
 
     ``labels`` names one array, (B,) or (B, K), or several of shape (B,), which become the columns of ``y``. ``known``
     names the array of instance labels that are evidence: they go into ``bags.known``. What is named but not there is
-    an error, unless it ``may_be_absent``.
+    an error, unless it ``may_be_absent``. ``weight`` names the array of the individuals that a row stands for.
     """
     with opened_archive(path, _COMPLAINT) as arrays:
-        return _read_archive(path, arrays, labels, known, may_be_absent)
+        found = _read_archive(path, arrays, labels, known, may_be_absent)
+        if weight is None:
+            return found
+        each = _per_instance(arrays, weight, found.bags.n_instances, path)
+        return found._replace(bags=found.bags.with_weight(each[found.bags.rows]))
 
 
 def _read_archive(

@@ -1,5 +1,6 @@
 """What a fitted model says, as tables: one row per instance, per part, per bag; in the kind that the bags came from."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,9 @@ def instance_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given:
     and has one set for every class. ``given`` are labels of the bags that probabilities are to be conditioned on.
     """
     asked = told(model, given)
-    columns = _class_columns(model, bags) if is_of_classes(model) else _instance_columns(model, bags, labels, asked)
+    columns = (
+        _class_columns(model, bags, asked) if is_of_classes(model) else _instance_columns(model, bags, labels, asked)
+    )
     ids = np.array(bags.ids, dtype=object)[bags.index]
     part = {} if bags.part is None else {"part": bags.part}
     table = pd.DataFrame({"bag": ids} | part | _described(bags, {*columns, "bag", "part", "row"}) | {"row": bags.rows})
@@ -46,7 +49,8 @@ def told(model: Any, given: Any) -> dict[str, Any]:
     """Labels of bags as an argument of ``predict_…``; nothing without, and an error where the model takes none."""
     if given is None:
         return {}
-    if is_of_classes(model) or not hasattr(model, "predict_part_proba"):
+    ask = getattr(model, "model_", model).predict_instance_proba  # of a pipeline: that of its last step
+    if "given" not in inspect.signature(ask).parameters:
         raise BagDataError(
             f"given: {type(model).__name__} cannot judge instances by the label of their bag; leave out given "
             "(--given-label)."
@@ -66,9 +70,9 @@ def _latent_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
     return {"mean": mean, "sd": np.sqrt(variance)}
 
 
-def _class_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
+def _class_columns(model: Any, bags: Bags, asked: dict[str, Any]) -> dict[str, NDArray[Any]]:
     """The probability of every class, none of them last, the most probable one, and the latent moments."""
-    probability, latent = model.predict_instance_proba(bags), _latent_columns(model, bags)
+    probability, latent = model.predict_instance_proba(bags, **asked), _latent_columns(model, bags)
     names = [str(name) for name in model.instance_classes_]
     prediction = model.instance_classes_[probability.argmax(axis=1)]
     moments = _by_label(latent, names[: latent["mean"].shape[1]]) if latent else {}
@@ -80,7 +84,7 @@ def part_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any
 
     ``given`` are labels of the bags that probabilities are to be conditioned on.
     """
-    if not hasattr(model, "predict_part_proba"):
+    if is_of_classes(model) or not hasattr(model, "predict_part_proba"):
         raise BagDataError(f"{type(model).__name__} has no answers about parts; ask it about bags and instances.")
     parts = bags.by_part()
     probability = positive_proba(model.predict_part_proba(bags, **told(model, given)), model.classes_)
@@ -96,7 +100,7 @@ def bag_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any 
     """
     asked = told(model, given)
     if is_of_classes(model):
-        return as_kind(_class_table(model, bags), bags.frame_kind)
+        return as_kind(_class_table(model, bags, asked), bags.frame_kind)
     probability = positive_proba(model.predict_proba(bags, **asked), model.classes_)
     classes = model.classes_[0] if np.ndim(model.classes_) == 2 else model.classes_
     columns = {"probability": probability, "prediction": np.where(probability > 0.5, classes[1], classes[0])}
@@ -106,8 +110,8 @@ def bag_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any 
     return as_kind(pd.DataFrame(whole), bags.frame_kind)
 
 
-def _class_table(model: Any, bags: Bags) -> pd.DataFrame:
-    probability = model.predict_proba(bags)
+def _class_table(model: Any, bags: Bags, asked: dict[str, Any]) -> pd.DataFrame:
+    probability = model.predict_proba(bags, **asked)
     said = {"prediction": model.classes_[probability.argmax(axis=1)]}
     names = [str(name) for name in model.classes_]
     shares = _by_label({"probability": probability}, names)

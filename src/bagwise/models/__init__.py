@@ -1,13 +1,12 @@
 """One file per model. A model is discovered by being here: the command line, the checks and the docs follow."""
 
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bagwise._files import PathLike
 from bagwise._lazy import lazy_names
 from bagwise.exceptions import ModelFileError
-from bagwise.models._base.card import ModelCard, WrittenCard, written_cards
+from bagwise.models._base.card import ModelCard, written_cards
 
 if TYPE_CHECKING:
     from bagwise.models._base.estimator import BagClassifier, BagEstimator
@@ -25,22 +24,22 @@ __all__ = [
 ]
 
 _BASE = "bagwise.models._base.estimator"
-_PACKAGES = ("models", "baselines")
+_PACKAGES = ("bagwise.models", "bagwise.baselines")
 
 
 def cards() -> dict[str, ModelCard]:
     """The cards of all models, then of all baselines, by their names on the command line; none is imported for it."""
-    return {name: written.card for package in _PACKAGES for name, written in _written(package).items()}
+    return {name: written.card for package in _PACKAGES for name, written in written_cards(package).items()}
 
 
 def discover() -> "dict[str, type[BagEstimator]]":
     """Every model there is, by its name on the command line."""
-    return _found_in("models")
+    return _found_in(_PACKAGES[0])
 
 
 def discover_baselines() -> dict[str, Any]:
     """Every baseline there is, by its name on the command line."""
-    return _found_in("baselines")
+    return _found_in(_PACKAGES[1])
 
 
 def discover_estimators() -> dict[str, Any]:
@@ -48,14 +47,10 @@ def discover_estimators() -> dict[str, Any]:
     return discover() | discover_baselines()
 
 
-def _written(package: str) -> dict[str, WrittenCard]:
-    return written_cards(Path(__file__).parents[1] / package)
-
-
 def _found_in(package: str) -> dict[str, Any]:
     return {
-        name: getattr(importlib.import_module(f"bagwise.{package}.{written.module}"), written.class_name)
-        for name, written in _written(package).items()
+        name: getattr(importlib.import_module(written.module), written.class_name)
+        for name, written in written_cards(package).items()
     }
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from bagwise import _validation as check
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
-from bagwise.evidence.reading import CountInput, CountReading, read_counts
+from bagwise.evidence.reading import CountInput, CountReading, Stated, counted, read_stated
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.feature_maps import check_feature_map
@@ -27,18 +28,23 @@ from bagwise.inference.kernel_learning.size_effect import (
     gain_of_sizes,
     may_have_sizes,
 )
+from bagwise.inference.laplace.totals import Totals, by_totals, learn_totals
 from bagwise.inference.loop import Callback, Trace, Watch
 from bagwise.models._base.chain_answers import ChainAnswers
 from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
-from bagwise.models._base.count_answers import KINDS, CountAnswers
+from bagwise.models._base.class_answers import AnswersInClasses
+from bagwise.models._base.class_fit import CLASS_KINDS, fit_classes, states_classes
+from bagwise.models._base.count_answers import KINDS
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
+from bagwise.models._base.total_answers import TotalAnswers
 
 WIDE = 100  # features from which on kernel="auto" asks for the log evidence of a linear kernel too
 CLOSE = 3.0  # nats between the two within which their sum is tried; it has more to learn and must gain as many
 DIRECTIONS = 100  # principal directions that sparse rows are projected on
-INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs")
+INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs", "laplace")
+LARGEST_REPEATED = 1_000_000  # individuals that get a row each where an inference cannot do with weights
 
 
 class SizeEffect(NamedTuple):
@@ -55,26 +61,36 @@ class _Sampled(NamedTuple):
 
 
 @documented
-class BagGP(ChainAnswers, CountAnswers):
+class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
-    Each bag may state a label (is there a positive in it?), a fraction of positives, a range for their number, or
-    nothing; some instances may be known one by one (``bags.with_known``). The kernel and the mean are learned from
-    that evidence alone.
+    Each bag may state a label (is there a positive in it?), a fraction of positives, a range for their number, its
+    class or a set of candidate classes, or nothing; some instances may be known one by one (``bags.with_known``). The
+    kernel and the mean are learned from that evidence alone.
 
     Parameters
     ----------
+    evidence : {"label", "fraction", "count", "class", "candidates"}
+        What ``y`` holds: "label" (two class values), "fraction" (fractions of positives, numbers in [0, 1]), "count"
+        (shape (B, 2): lowest and highest number of positives), "class" (one of several classes per bag) or "candidates"
+        (a (B, K) table of 0/1, or one set of classes per bag, one of which is right). Change it to what you know about
+        your bags. ``fit`` also takes an ``Evidence``, in which the kinds mix bag by bag; this parameter is then not
+        used.
     label_noise : float
         Probability that the label of a bag is wrong, at least 0 and below 0.5. Increase it where some labels are
         mistaken: a single wrong label of a large bag can otherwise move the whole fit.
-    inference : {"auto", "ep", "bag-ep", "vi", "gibbs"}
+    inference : {"auto", "ep", "bag-ep", "vi", "gibbs", "laplace"}
         How the posterior is found. "ep": expectation propagation with a message to every instance. "bag-ep":
         expectation propagation with one site per bag, for labels in large bags. "vi": mean field. "gibbs": samples the
-        exact posterior, which is slower and right for any evidence. "auto" takes "vi" where the evidence pins counts
+        exact posterior, which is slower and right for any evidence. "laplace": a Gaussian around the most probable
+        function, in which a bag tells as much as its number of positives does; for totals (rows with a weight) and for
+        effects of the group. "auto" takes "laplace" for rows with a weight and where an effect of the group is asked
+        for; else "vi" where the evidence pins counts
         down (a range that excludes both too few and too many, a fraction with more confidence than the bag has
         instances), because messages to single instances cannot carry that; else "bag-ep" where an instance of a
         labelled bag is, on average, in a bag of more than 30; else "vi" where there are more than 50,000 instances
-        times label columns; else "ep". Use "gibbs" where you doubt the others. ``inference_`` is what was used.
+        times label columns; else "ep". For classes it takes "bag-ep", with one site per bag and class. Use "gibbs"
+        where you doubt the others. ``inference_`` is what was used.
     learn : bool
         Learn the parameters of the kernel by the gradient of a log evidence: with one site per bag for labels of large
         bags, else that of expectation propagation, or a Laplace approximation from the moments of counts where these
@@ -95,6 +111,11 @@ class BagGP(ChainAnswers, CountAnswers):
         is added to the features of every instance. "auto" keeps the column where it raises the log evidence, at the
         kernel that was learned without it, by more than one nat; it asks only where labels are all that bags state and
         the bags differ in size. Use False where a bag must not be judged by its size.
+    group_effect : {"auto", True, False} or float
+        Whether everyone in a bag has an effect u in common, besides the features: f(x) + u, u ~ N(0, s²) for every bag
+        anew. True learns s, a number is s itself, False leaves the effect out. "auto" learns s for rows with a weight
+        and leaves it out otherwise. Use True where bags differ in ways that no feature tells: without it thousands of
+        individuals make a model much surer than it may be. ``group_effect_`` is s.
     kernel : str or gpytorch kernel
         Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
         sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence
@@ -115,11 +136,16 @@ class BagGP(ChainAnswers, CountAnswers):
         The inference that was used.
     fallback_ : str or None
         Why ``inference_`` is not the one that was chosen first; None if it is.
+    group_effect_ : float
+        Standard deviation s of the effect of a bag, on the scale of the latent function; 0 where there is none.
     size_effect_ : SizeEffect or None
         Posterior ``mean`` and ``sd`` of the coefficient of log n in the latent function; None where there is no such
         column.
     log_evidence_ : float, ndarray of shape (K,) or None
-        Log evidence of expectation propagation, or the lower bound of the mean field; None where chains were run.
+        Log evidence of expectation propagation, or the lower bound of the mean field; None where chains were run. Of
+        classes one number for all.
+    instance_classes_ : ndarray of shape (K + 1,)
+        Of a model of classes: the classes of instances, the last one none of them.
     trace_ : Trace
         Log evidence ("ep", "bag-ep") or bound ("vi") at the start of every iteration, how far each moved, and whether
         they converged; of chains the mean log likelihood in every sweep.
@@ -127,7 +153,8 @@ class BagGP(ChainAnswers, CountAnswers):
 
     own_attributes = ("inference_", "fallback_")
     traces = ("trace_", "learning_trace_")
-    card = ModelCard("bag-gp", ("label", "fraction", "count", "known"), "bagwise")
+    takes_weights = True
+    card = ModelCard("bag-gp", ("label", "fraction", "count", "candidates", "known"), "bagwise")
 
     inference_: str
     fallback_: str | None
@@ -150,6 +177,7 @@ class BagGP(ChainAnswers, CountAnswers):
         warm_start: bool = False,
         *,
         size_effect: Any = "auto",
+        group_effect: Any = "auto",
         learn_rows: int | None = None,
         scale_step: bool = True,
         checkpoint: Any = None,
@@ -182,6 +210,7 @@ class BagGP(ChainAnswers, CountAnswers):
         self.n_burn_in = n_burn_in
         self.warm_start = warm_start
         self.size_effect = size_effect
+        self.group_effect = group_effect
         self.learn_rows = learn_rows
         self.scale_step = scale_step
         self.checkpoint = checkpoint
@@ -204,20 +233,31 @@ class BagGP(ChainAnswers, CountAnswers):
         """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is."""
         self._check_settings()
         checked = self._training_bags(bags, y)
+        if states_classes(self, y, checked, keyed=isinstance(bags, Bags)):
+            fit_classes(self, checked, y, keyed=isinstance(bags, Bags))
+            return self._said_if_interrupted()
+        self.rule_ = AtLeastOne()
         reading = CountReading(self.evidence, self.confidence, self.label_noise, closed_noise=self.inference != "gibbs")
-        counts = read_counts(y, checked, bags, reading)
-        self._remember(counts.classes, counts.names)
+        stated = read_stated(y, checked, bags, reading)
+        self._remember(stated.classes, stated.names)
         self.fallback_ = None
+        if self._goes_by_totals(checked):
+            return self._fit_totals(checked, stated)
+        checked = _individuals(checked)
+        counts = counted(stated, checked, reading)
         self.inference_ = (
             engine_for(checked, counts.evidence, counts.tight) if self.inference == "auto" else self.inference
         )
         features = self._features_to_use(checked, counts)
         infer = self._by_gibbs if self.inference_ == "gibbs" else self._inferred
         found = infer(features, checked, counts.evidence)
-        self._finish(features, found.posterior, AtLeastOne(), found.trace, found.log_evidence)
-        if self.learning_trace_ is not None and self.learning_trace_.interrupted:
-            raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
-        return self
+        self._finish(features, found.posterior, self.rule_, found.trace, found.log_evidence)
+        return self._said_if_interrupted()
+
+    @property
+    def group_effect_(self) -> float:
+        """Standard deviation of the effect of a bag; 0 where there is none."""
+        return self.features_.effect
 
     @property
     def size_effect_(self) -> SizeEffect | None:
@@ -234,8 +274,13 @@ class BagGP(ChainAnswers, CountAnswers):
 
     # ------------------------------------------------------------ steps of fit
 
+    def _said_if_interrupted(self) -> Self:
+        if self.learning_trace_ is not None and self.learning_trace_.interrupted:
+            raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
+        return self
+
     def _check_settings(self) -> None:
-        check.check_option("evidence", self.evidence, KINDS)
+        check.check_option("evidence", self.evidence, (*KINDS, *CLASS_KINDS))
         check.check_option("inference", self.inference, INFERENCES)
         for name in ("learn", "ard", "learn_inducing"):
             check.check_flag(name, getattr(self, name))
@@ -244,9 +289,52 @@ class BagGP(ChainAnswers, CountAnswers):
             check.check_count("learn_rows", self.learn_rows)
         if not isinstance(self.size_effect, bool | np.bool_) and not self._asks_for_sizes():
             raise BagDataError(f"size_effect={self.size_effect!r}: expected 'auto', True or False.")
+        effect = self.group_effect
+        if not isinstance(effect, bool | np.bool_) and not (isinstance(effect, str) and effect == "auto"):
+            check.check_positive("group_effect", effect, zero=True)
+        if effect is not False and not isinstance(effect, str) and self.inference not in ("auto", "laplace"):
+            raise BagDataError(f"group_effect={effect!r}: an effect of the group needs inference='laplace' or 'auto'.")
         check.check_below("label_noise", self.label_noise, 0.5)
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
         ChainSettings.of(self)
+
+    def _goes_by_totals(self, bags: Bags) -> bool:
+        """Whether statements are taken as totals: asked for, or needed for weights or an effect of the group."""
+        if self.inference != "auto":
+            return self.inference == "laplace"
+        asked = not isinstance(self.group_effect, str) and bool(self.group_effect)
+        return bags.weight is not None or asked
+
+    def _fit_totals(self, bags: Bags, stated: Stated) -> Self:
+        """Fit around the mode; kernel and size of the effect are learned together."""
+        forget_chains(self)
+        self.inference_, self.learning_trace_ = "laplace", None
+        first = self._first_features(bags, self._kinds(bags)[0])
+        first = _sized(first, bags, not self._asks_for_sizes() and bool(self.size_effect))
+        totals = Totals.of(bags, stated, self.label_noise)
+        learned = learn_totals(
+            first,
+            totals,
+            self._wanted_effect(bags),
+            kernel_too=bool(self.learn),
+            n_restarts=self.n_restarts,
+            random=np.random.RandomState(self.seed_),
+            watch=Watch("learning the kernel", self.verbose),
+        )
+        self.learning_trace_ = learned.trace
+        self._say_unsettled()
+        found = by_totals(learned.features, totals, learned.effect)
+        with_effect = replace(learned.features, effect=learned.effect)
+        self._finish(with_effect, found.posterior, AtLeastOne(), found.trace, found.log_evidence)
+        return self
+
+    def _wanted_effect(self, bags: Bags) -> float | None:
+        """The size of the effect of a bag; None where it is to be learned."""
+        if isinstance(self.group_effect, str):
+            return 0.0 if bags.weight is None else None
+        if isinstance(self.group_effect, bool | np.bool_):
+            return None if self.group_effect else 0.0
+        return float(self.group_effect)
 
     def _features_to_use(self, bags: Bags, counts: CountInput) -> Features:
         """Those of the last fit if its chains are to go on, new and learned ones otherwise."""
@@ -405,7 +493,17 @@ def _found_nothing(trace: Trace) -> bool:
 
 
 def _sized(features: Features, bags: Bags, sized: bool) -> Features:
-    return features.with_sizes(bags.sizes) if sized else features
+    return features.with_sizes(bags.totals) if sized else features
+
+
+def _individuals(bags: Bags) -> Bags:
+    """A row for every individual."""
+    if bags.weight is not None and bags.totals.sum() > LARGEST_REPEATED:
+        raise BagDataError(
+            f"the rows stand for {bags.totals.sum():,} individuals, too many to give each a row of its own; use "
+            "inference='laplace', which takes a row as it is."
+        )
+    return bags.repeated()
 
 
 def _some_rows(bags: Bags, standardize: bool) -> torch.Tensor:

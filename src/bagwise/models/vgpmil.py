@@ -21,6 +21,7 @@ from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 
 _CAP = {"sequential": 2000, "structured": 2000, "parallel": 200}  # iterations after which "until converged" gives up
+_SOURCE = "Haussmann, Hamprecht & Kandemir, Variational Bayesian Multiple Instance Learning with Gaussian Processes"
 _FIRST_CAP, _FIRST_TOLERANCE = 200, 1e-3  # of the VGPMIL that LM-VGPMIL starts from
 STARTS = ("plain", "published")
 _PUBLISHED: dict[str, Any] = {
@@ -67,11 +68,7 @@ class VGPMIL(CountAnswers):
         The bound after every iteration, its relative changes, and whether it settled.
     """
 
-    card = ModelCard(
-        "vgpmil",
-        ("label", "fraction", "count", "known"),
-        "Haussmann, Hamprecht & Kandemir, Variational Bayesian Multiple Instance Learning with Gaussian Processes",
-    )
+    card = ModelCard("vgpmil", ("label", "fraction", "count", "known"), _SOURCE)
 
     def __init__(
         self,
@@ -241,11 +238,7 @@ class LMVGPMIL(VGPMIL):
         The objective after every iteration, its relative changes, and whether it settled.
     """
 
-    card = ModelCard(
-        "lm-vgpmil",
-        ("label", "known"),
-        "Haussmann, Hamprecht & Kandemir, Variational Bayesian Multiple Instance Learning with Gaussian Processes",
-    )
+    card = ModelCard("lm-vgpmil", ("label", "known"), _SOURCE)
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from bagwise.plots._style import BLUE, CURVES, GREY, ORANGE, PALE, open_frame, plain_legend
 from bagwise.plots.bag import BagDisplay, as_images, scaled
+from bagwise.plots.confusion import ConfusionDisplay
 from bagwise.plots.decision_map import DecisionMapDisplay
 from bagwise.plots.heatmap import HeatmapDisplay
 from bagwise.plots.relevance import RelevanceDisplay
@@ -15,6 +16,7 @@ __all__ = [
     "ORANGE",
     "PALE",
     "BagDisplay",
+    "ConfusionDisplay",
     "DecisionMapDisplay",
     "HeatmapDisplay",
     "RelevanceDisplay",

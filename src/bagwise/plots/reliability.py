@@ -50,7 +50,15 @@ class ReliabilityDisplay(_Display):
         strategy: str = "uniform",
         ax: Axes | None = None,
     ) -> Self:
-        """From a fitted model and labelled bags; ``label`` is the column where there are several."""
+        """From a fitted model and labelled bags; ``label`` is the number of the column, or of the class.
+
+        Of a model of classes: how often bags to which a class is given with some probability have it. ``y`` then holds
+        the true class of every bag.
+        """
+        if model.rule_.of_classes:
+            chance = column_of(model.predict_proba(bags), label)
+            has, name = (np.asarray(y) == model.classes_[label]).astype(float), str(model.classes_[label])
+            return cls.from_predictions(has, chance, n_bins=n_bins, strategy=strategy, name=name, ax=ax)
         truth = column_of(truth_of(y, model.classes_), label)
         proba = column_of(positive_proba(model.predict_proba(bags), model.classes_), label)
         name = type(model).__name__

@@ -51,7 +51,7 @@ def part_probability(fitted: Fitted, bags: Bags, of_bags: Array) -> Array:
     """
     parts = bags.by_part()
     owner = bags.index[parts.offsets[:-1]]
-    found = [fitted.rule.probability(latent) for latent in fitted.latent(parts, sizes=bags.sizes[owner])]
+    found = [fitted.rule.probability(latent) for latent in fitted.latent(parts, sizes=bags.totals[owner])]
     chance = torch.cat(found).cpu().numpy()
     return np.minimum(chance, of_bags[owner]) if fitted.rule.grows_with_size else chance
 

@@ -1,6 +1,6 @@
 """How many instances of a bag are positive: its predictive law, chances of ranges, fractions (theory section 1.6)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from bagwise.gp.latent import LatentBags
 from bagwise.gp.posterior import Posterior
 from bagwise.numerics.counting.law import summed_count_laws
 from bagwise.predict.points import Fitted
+from bagwise.predict.totals import chance_up_to, is_small, quantiles
 
 _SAME_CHANCE = 1e-10  # chances closer than this count as equal, so that rounding never moves a quantile
 
@@ -47,6 +48,12 @@ def count_probability(fitted: Fitted, bags: Bags, lo: Any, hi: Any) -> Array:
     for one bag must not exceed the size of that bag.
     """
     lowest, highest = check_count_range(lo, hi, bags)
+    if bags.weight is not None:
+        return _by_size(bags, lambda some, rows: _total_probability(fitted, rows, lowest[some], highest[some]))
+    return _exact_probability(fitted, bags, lowest, highest)
+
+
+def _exact_probability(fitted: Fitted, bags: Bags, lowest: Ints, highest: Ints) -> Array:
     chance = []
     for part, law in _laws(fitted, bags):
         chance.append(chance_of_range(law, bags.sizes[part], lowest[part], highest[part]))
@@ -70,18 +77,58 @@ def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummar
     ``level`` or more; counts being whole, often more. A skewed law may have its mean outside.
     """
     tail = 0.5 * (1.0 - check_level(level))
-    intervals = [central_fractions(law, bags.sizes[part], tail) for part, law in _laws(fitted, bags)]
-    lower, upper = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
-    means = [_mean_probability(fitted.posterior, design) for _, design in fitted.features.designs(bags)]
+    if bags.weight is None:
+        lower, upper = _exact_interval(fitted, bags, tail)
+    else:
+        ends = _by_size(bags, lambda _, rows: np.stack(_total_interval(fitted, rows, tail), axis=1))
+        lower, upper = ends[:, 0], ends[:, 1]
+    means = [_mean_probability(fitted.posterior, design, bags[part]) for part, design in fitted.features.designs(bags)]
     return FractionSummary(np.concatenate(means), lower, upper)
 
 
-def _mean_probability(posterior: Posterior, design: Design) -> Array:
-    """Mean probability of the instances of every bag, (b, K)."""
+def _mean_probability(posterior: Posterior, design: Design, bags: Bags) -> Array:
+    """Mean probability of the individuals of every bag, (b, K)."""
     each = posterior.probability(design.phi, design.kappa).cpu().numpy()
-    offsets = design.segments.offsets.cpu().numpy()
-    mean: Array = np.add.reduceat(each, offsets[:-1]) / np.diff(offsets)[:, None]
+    people = each if bags.weight is None else each * bags.weight[:, None]
+    mean: Array = np.add.reduceat(people, bags.offsets[:-1]) / bags.totals[:, None]
     return mean
+
+
+def _by_size(bags: Bags, answer: Callable[[NDArray[np.bool_], Bags], Array]) -> Array:
+    """Answers for bags of weighted rows: small totals with a row for every individual, the others as they are."""
+    small = is_small(bags)
+    parts = [
+        (some, bags[some].repeated() if few else bags[some])
+        for few, some in ((True, small), (False, ~small))
+        if some.any()
+    ]
+    found = [answer(some, rows) for some, rows in parts]
+    whole = np.empty((len(bags), *found[0].shape[1:]))
+    for (some, _), values in zip(parts, found, strict=True):
+        whole[some] = values
+    return whole
+
+
+def _total_probability(fitted: Fitted, bags: Bags, lowest: Ints, highest: Ints) -> Array:
+    if bags.weight is None:
+        return _exact_probability(fitted, bags, lowest, highest)
+    ends = (np.repeat(end[:, None], fitted.posterior.mean.shape[1], axis=1) for end in (highest, lowest - 1))
+    upper, lower = (chance_up_to(fitted, bags, end.astype(np.float64)) for end in ends)
+    upper = np.where((highest >= bags.totals)[:, None], 1.0, upper)
+    return np.clip(upper - np.where((lowest <= 0)[:, None], 0.0, lower), 0.0, 1.0)
+
+
+def _total_interval(fitted: Fitted, bags: Bags, tail: float) -> tuple[Array, Array]:
+    if bags.weight is None:
+        return _exact_interval(fitted, bags, tail)
+    low, high = quantiles(fitted, bags, (tail, 1.0 - tail))
+    return low / bags.totals[:, None], high / bags.totals[:, None]
+
+
+def _exact_interval(fitted: Fitted, bags: Bags, tail: float) -> tuple[Array, Array]:
+    intervals = [central_fractions(law, bags.sizes[part], tail) for part, law in _laws(fitted, bags)]
+    lower, upper = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
+    return lower, upper
 
 
 def check_level(level: Any) -> float:
@@ -94,7 +141,7 @@ def check_level(level: Any) -> float:
 
 def check_count_range(lo: Any, hi: Any, bags: Bags) -> tuple[Ints, Ints]:
     """A range of counts for every bag, from what ``count_probability`` takes."""
-    lowest, highest = _counts("lo", lo, bags), bags.sizes if hi is None else _counts("hi", hi, bags)
+    lowest, highest = _counts("lo", lo, bags), bags.totals if hi is None else _counts("hi", hi, bags)
     empty = np.flatnonzero(lowest > highest)
     if hi is not None and len(empty):
         bag = empty[0]
@@ -116,11 +163,11 @@ def _counts(name: str, given: Any, bags: Bags) -> Ints:
     if len(wrong):
         where = f"{name} of bag {bags.ids[wrong[0]]!r}" if values.ndim else name
         raise BagDataError(f"{where} is {everyone[wrong[0]]}; expected a whole number from 0 on.")
-    beyond = np.flatnonzero(everyone > bags.sizes)
+    beyond = np.flatnonzero(everyone > bags.totals)
     if values.ndim and len(beyond):
         bag = beyond[0]
         raise BagDataError(
-            f"{name} of bag {bags.ids[bag]!r} is {everyone[bag]:g}, but the bag holds {bags.sizes[bag]} instances; "
+            f"{name} of bag {bags.ids[bag]!r} is {everyone[bag]:g}, but the bag holds {bags.totals[bag]} instances; "
             "one entry per bag must not exceed the bag (a single number may)."
         )
     return everyone.astype(np.int64)

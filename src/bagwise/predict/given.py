@@ -27,7 +27,7 @@ def instances_given_labels(fitted: Fitted, bags: Bags, labels: Array) -> Array:
     each, whole = instance_probability(fitted.features, fitted.posterior, bags), bag_probability(fitted, bags)
     stated, whole = labels[bags.index], whole[bags.index]
     # Where both are too small for a number nothing tells the instances apart, and one of them it must be.
-    alike = np.broadcast_to(1.0 / bags.sizes[bags.index][:, None], each.shape)
+    alike = np.broadcast_to(1.0 / bags.totals[bags.index][:, None], each.shape)
     share = np.divide(each, whole, out=alike.copy(), where=whole > 0)
     return np.where(np.isnan(stated), each, np.where(stated == 1, share, 0.0))
 

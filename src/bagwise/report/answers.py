@@ -1,7 +1,7 @@
 """What a model says about some bags, in the one form the page needs: columns of truth and probability."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def collect(
     """
     asked = told(model, given)
     if is_of_classes(model):
-        return _collect_classes(model, bags, y, instance_y)
+        return replace(_collect_classes(model, bags, y, instance_y, asked), given=given is not None)
     classes = model.classes_
     stated = None if y is None else _statement(model, bags, y)
     truth = (
@@ -118,10 +118,10 @@ def class_words(classes: Any) -> tuple[str, str]:
     return (first, second) if isinstance(first, str) and isinstance(second, str) else PLAIN_WORDS
 
 
-def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
+def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any, asked: dict[str, Any]) -> Answers:
     """Every class as a label column; a candidate that is not the only one is unknown there."""
     q = len(model.classes_)
-    of_bags, of_instances = model.predict_proba(bags), model.predict_instance_proba(bags)
+    of_bags, of_instances = model.predict_proba(bags), model.predict_instance_proba(bags, **asked)
     table = None if y is None else _bag_table(model, bags, y)
     inside = None
     if instance_y is not None:

@@ -88,7 +88,11 @@ def on_address(address: str, **settings: Any) -> Iterator[None]:
 
 def _check_workers(client: Any) -> None:
     own = own_version()
-    strange = {worker: found for worker, found in client.run(version, "bagwise").items() if found != own}
+    try:
+        versions = client.run(version, "bagwise")
+    except ModuleNotFoundError as error:
+        raise BagDataError("a worker has no bagwise; install the same version everywhere.") from error
+    strange = {worker: found for worker, found in versions.items() if found != own}
     if strange:
         worker, found = next(iter(strange.items()))
         raise BagDataError(
@@ -125,7 +129,8 @@ class Cluster:
         ]
         groups = _by(self._size, parts)
         said = [part.evidence for part in parts]
-        identity = fingerprint(own_version(), features.tensors(), features.bias, integrated, bags.offsets, said)
+        seen = (features.tensors(), features.bias, integrated, bags.offsets, said)
+        identity = fingerprint(own_version(), self.threads, *seen)
         shards = Shards(lambda: self._submitted(features, groups, integrated), len(groups))
         return ClusterChunks(self, shards, remembered, identity, None)
 
@@ -196,15 +201,16 @@ class ClusterChunks:
     def sweep(self, step: Step, shared: Any) -> Sums:
         """Run ``step`` on every chunk; what the journal knows already is not computed again."""
         self._sweeps += 1
-        if self._journal is None:
-            return self._made_now(step, shared)
-        question = fingerprint(step, shared)
-        written = self._journal.sums(self._sweeps, question)
-        if written is not None:
+        question = "" if self._journal is None else fingerprint(step, shared)
+        written = None if self._journal is None else self._journal.sums(self._sweeps, question)
+        if self._journal is not None and written is not None:
             self._recall(self._journal, step, shared)
             return written
         total = self._made_now(step, shared)
-        self._journal.write_sums(self._sweeps, question, total)
+        if self._journal is not None:
+            self._journal.write_sums(self._sweeps, question, total)
+        if self._sweeps % EVERY == 0:  # after the sums: a journal never holds states of sweeps that it does not know
+            self._write_down()
         return total
 
     def through(self, view: View) -> "ClusterChunks":
@@ -214,8 +220,6 @@ class ClusterChunks:
     def _made_now(self, step: Step, shared: Any) -> Sums:
         self._submit(step, shared)
         total: Sums = self._reduced().result()
-        if self._sweeps % EVERY == 0:
-            self._write_down()
         return {name: value.clone() for name, value in total.items()}
 
     def _submit(self, step: Step, shared: Any) -> None:

@@ -1,6 +1,7 @@
 """Fingerprints of what a step is asked: the same question, of the same bags, has the same answer."""
 
 import dataclasses
+import functools
 import hashlib
 from typing import Any
 
@@ -30,6 +31,8 @@ def _add(digest: Any, value: Any) -> None:
         _add_all(digest, sorted(value.items()))
     elif dataclasses.is_dataclass(value):
         _add_all(digest, [getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif isinstance(value, functools.partial):
+        _add_all(digest, [value.func, value.args, value.keywords])
     elif callable(value) and hasattr(value, "__qualname__"):
         digest.update(value.__qualname__.encode())
         _add_all(digest, [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()])

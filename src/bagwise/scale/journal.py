@@ -5,6 +5,7 @@ that are in the journal, and so comes to where the last one stopped, without com
 states are read, and the fit goes on. The model is the same to the last bit.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -27,16 +28,21 @@ class SweepJournal:
     def __init__(self, folder: Path, n_shards: int) -> None:
         self.folder, self._n_shards = folder, n_shards
         folder.mkdir(parents=True, exist_ok=True)
-        self.last_state = max((number for number in self._states() if self._is_complete(number)), default=0)
+        self.last_state = max(filter(self._is_complete, self._states()), default=0)
 
     def sums(self, sweep: int, question: str) -> Sums | None:
-        """The sums of a sweep, None where it is yet to be made; those of another question are forgotten."""
+        """The sums of a sweep, None where it is yet to be made; a journal of another fit is forgotten or refused."""
         path = self._sums_path(sweep)
         if not path.exists():
             return None
         with safetensors.safe_open(path, framework="pt") as file:
             if file.metadata() == {"question": question}:
                 return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no mapping
+        if sweep > 1:
+            raise BagDataError(
+                f"{self.folder.parent}: holds the checkpoint of a fit with other settings; give another folder, or "
+                "empty this one."
+            )
         self.remove()
         self.folder.mkdir()
         self.last_state = 0
@@ -70,7 +76,10 @@ class SweepJournal:
         return {int(path.name.split("-")[1]) for path in self.folder.glob("state-*.safetensors")}
 
     def _is_complete(self, sweep: int) -> bool:
-        return all(Path(self.state_path(sweep, shard)).exists() for shard in range(self._n_shards))
+        """Whether the states after a sweep are all there, and the sums up to it."""
+        states = (Path(self.state_path(sweep, shard)) for shard in range(self._n_shards))
+        sums = (self._sums_path(number) for number in range(1, sweep + 1))
+        return all(path.exists() for path in itertools.chain(states, sums))
 
 
 def write_state(path: str, states: Any) -> str:

@@ -43,7 +43,15 @@ def test_held_out_probabilities_are_less_certain_than_those_of_the_training_bags
     model = NSK(C=1e3, random_state=0).fit(X, y)
     raw = model.machines_[0].machine.scores(model._scaled(model._check_bags(X)))
     assert ((raw > 0) == y).all()  # learned by heart
-    assert np.abs(model.predict_proba(X)[:, 1] - 0.5).max() < 0.45
+    assert np.abs(model.predict_proba(X)[:, 1] - 0.5).max() < 0.2
+
+
+def test_score_far_beyond_all_others_is_not_taken_for_certainty():
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 2
+    model = SIL("linear", random_state=0).fit([rng.normal(2 * label, 1, size=(3, 2)) for label in y], y)
+    near, far = model.predict_proba([[[9.0, 9.0]], [[1e6, 1e6]]])[:, 1]
+    assert near < far < 1 - 0.5 / 31**2
 
 
 def test_single_bag_of_a_class_is_calibrated_with_a_warning():

@@ -1,7 +1,9 @@
 """Probabilities for methods that have none: a sigmoid of scores of bags that the method had not learned from.
 
 Platt, Probabilistic outputs for support vector machines, 1999: P(positive) = 1 / (1 + exp(-(a s + b))) is fitted to
-scores s of held-out bags, with targets (n₁ + 1) / (n₁ + 2) and 1 / (n₀ + 2) in place of 1 and 0.
+scores s of held-out bags, with targets (n₁ + 1) / (n₁ + 2) and 1 / (n₀ + 2) in place of 1 and 0. A new bag may have a
+score far beyond all of these; its log odds a s + b are bent so that they stay below 2 log(n + 1), because n bags cannot
+make anybody surer than that. Order and decision stay.
 """
 
 from collections.abc import Callable
@@ -28,11 +30,11 @@ def calibrated(learn: Learn, bags: Bags, y: Floats, option: str, cv: int, random
     seen = ~np.isnan(y)
     positives, total = int(np.sum(y[seen])), int(np.sum(seen))
     if positives in (0, total):
-        return Calibrated(0.0, float(np.log((positives + 1.0) / (total - positives + 1.0))), None)
+        return Calibrated(0.0, float(np.log((positives + 1.0) / (total - positives + 1.0))), 1.0, None)
     bags, y = bags[seen], y[seen]
     machine = learn(bags, y)
     slope, intercept = sigmoid(held_out_scores(learn, machine, bags, y, cv, random), y, option)
-    return Calibrated(slope, intercept, machine)
+    return Calibrated(slope, intercept, float(2.0 * np.log(len(bags) + 1.0)), machine)
 
 
 def held_out_scores(learn: Learn, machine: Machine, bags: Bags, y: Floats, cv: int, random: Any) -> Floats:

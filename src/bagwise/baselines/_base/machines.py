@@ -87,17 +87,19 @@ class MeanRow(Machine):
 
 @dataclass(frozen=True)
 class Calibrated(Machine):
-    """log odds = slope · score + intercept; a constant where there is no machine."""
+    """log odds = slope · score + intercept, bent so that they stay below the limit; a constant without a machine."""
 
     slope: float
     intercept: float
+    limit: float  # of the log odds
     machine: Machine | None
 
     def scores(self, bags: Bags) -> Floats:
         """(B,) log odds that the bag is positive."""
         if self.machine is None:
             return np.full(len(bags), self.intercept)
-        return self.slope * self.machine.scores(bags) + self.intercept
+        straight = self.slope * self.machine.scores(bags) + self.intercept
+        return self.limit * np.tanh(straight / self.limit)
 
 
 def largest(values: NDArray[Any], bags: Bags) -> NDArray[Any]:

@@ -63,7 +63,7 @@ instance_classes_ : ndarray of shape (q + 1,)
     The classes and, last, what an instance of none of them is called.
 machines_ : tuple of Machine
     What was learned, one machine per label column. Where scores are calibrated, ``machines_[0].machine`` has the
-    arrays of the method, ``slope`` and ``intercept`` belong to the calibration.
+    arrays of the method, ``slope``, ``intercept`` and ``limit`` belong to the calibration.
 """
 
 

@@ -89,20 +89,20 @@ class ExactRounds:
         self._alpha = settings.disambiguation.start(candidates, segments)
         self._made = 0
         self._ascent: KernelAscent | None = None
-        self._n_steps = 1
+        self._n_steps, self._learn_start = 1, FIRST_ROUNDS
         self._probes = torch.empty(0)
         self._start: Tensor | None = None
         self._factorise()
 
-    def learn(self, n_rounds: int, n_steps: int) -> None:
-        """Let the kernel be learned: so many rounds at most, so many steps in each."""
-        ascent = KernelAscent(self._matrix.kernel, self._matrix.x.shape[1], (n_rounds - FIRST_ROUNDS) * n_steps)
+    def learn(self, n_rounds: int, n_steps: int, start: int = FIRST_ROUNDS) -> None:
+        """Let the kernel be learned: so many rounds at most, so many steps in each but the first ``start``."""
+        ascent = KernelAscent(self._matrix.kernel, self._matrix.x.shape[1], (n_rounds - start) * n_steps)
         if ascent.free:
-            self._ascent, self._n_steps = ascent, n_steps
+            self._ascent, self._n_steps, self._learn_start = ascent, n_steps, start
 
     def round(self) -> Report:
         """One round; how far it moved α, and α or the kernel (plus one if another rule is to come)."""
-        moved, learning = 0.0, self._ascent is not None and self._made >= FIRST_ROUNDS
+        moved, learning = 0.0, self._ascent is not None and self._made >= self._learn_start
         if learning and not len(self._probes):
             self._probes = self._drawn_probes()
             self._start = None if self._start is None else torch.cat([self._start, torch.zeros_like(self._probes)], 2)

@@ -178,10 +178,11 @@ class _Learner:
         model: Regression,
         n_rounds: int,
         n_steps: int,
+        start: int,
     ) -> None:
         self.kernel = copy.deepcopy(features.kernel)
-        self._features, self._model, self._n_steps = features, model, n_steps
-        self._ascent = KernelAscent(self.kernel, bags.n_features, (n_rounds - FIRST_ROUNDS) * n_steps)
+        self._features, self._model, self._n_steps, self._start = features, model, n_steps, start
+        self._ascent = KernelAscent(self.kernel, bags.n_features, (n_rounds - start) * n_steps)
         self._x = features.standardised(bags.X)
         self._segments = Segments(torch.from_numpy(bags.offsets.copy()).to(features.device))
         self._evidence = evidence.chunk(slice(0, len(bags)), features.dtype, features.device)
@@ -197,7 +198,7 @@ class _Learner:
         with torch.no_grad():
             _, alpha = renewal_step(self._chunk(self._design()), self._alpha, renewal)
         moved = 0.0
-        for _ in range(self._n_steps if renewal.rounds_made >= FIRST_ROUNDS else 0):
+        for _ in range(self._n_steps if renewal.rounds_made >= self._start else 0):
             self._backward()
             moved = max(moved, self._ascent.step())
         self._alpha = alpha
@@ -229,11 +230,14 @@ class SparseRounds:
         self._made = 0
         self._learner: _Learner | None = None
 
-    def learn(self, some: NDArray[np.int64], n_rounds: int, n_steps: int) -> None:
-        """Let the kernel be learned from some of the bags: so many rounds at most, so many steps in each."""
+    def learn(self, some: NDArray[np.int64], n_rounds: int, n_steps: int, start: int = FIRST_ROUNDS) -> None:
+        """Let the kernel be learned from some of the bags: so many rounds at most, so many steps in each.
+
+        There are none in the first ``start`` rounds.
+        """
         chosen = self._bags[some]
         evidence = CandidateEvidence(self._evidence.table[some], chosen.offsets)
-        learner = _Learner(self.features, chosen, evidence, self._model, n_rounds, n_steps)
+        learner = _Learner(self.features, chosen, evidence, self._model, n_rounds, n_steps, start)
         self._learner = learner if learner.free else None
 
     def round(self) -> Report:

@@ -15,90 +15,32 @@ A bag with a label adds the exact log of its probability π_b instead. With the 
 This evidence serves to choose a kernel, where only its shape matters; the posterior is found by other means.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from bagwise.bag_models.counts import ChunkEvidence, Tabled
-from bagwise.exceptions import NumericalError
-from bagwise.gp.features import Design
-from bagwise.numerics.linalg import Factor, cholesky, logdet, solve_factor
+from bagwise.inference.laplace.around_mode import ModeEvidence, Rows
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
-_SCORINGS, _HALVINGS = 60, 20
-_SETTLED = 1e-8  # expected gain, in nats, of another scoring step
 
-
-class MomentEvidence:
-    """(4.7) as a differentiable function of the features; remembers the mode from one kernel to the next."""
+class MomentEvidence(ModeEvidence):
+    """(4.7) for the moments (4.5) of counts and for labels."""
 
     def __init__(self, evidence: ChunkEvidence, segments: Segments) -> None:
         self._labels, self._segments = evidence.labels[:, 0], segments
         self._counts = None if evidence.tabled[0] is None else _Counts(evidence.tabled[0])
-        self._mode: Tensor | None = None
 
-    def __call__(self, design: Design) -> Tensor:
-        """log Z at the mode, and the derivative of the mode with it: v̂ + (−Hess)⁻¹ slope moves as the mode does."""
-        rows = design.phi / torch.sqrt(1.0 + design.kappa)[:, None]
-        with torch.no_grad():
-            mode = self._settled(rows.detach())
-        still = rows.detach()
-        curvature = -_hessian(lambda v: self._value(still, v), mode)
-        fixed = mode.requires_grad_()
-        (slope,) = torch.autograd.grad(self._value(rows, fixed), fixed, create_graph=True)
-        change, failed = torch.linalg.solve_ex(curvature, slope)
-        if int(failed):
-            raise NumericalError("the mode of the moment evidence is not isolated at this kernel.")
-        moving = mode.detach() + change
-        return self._finite(self._value(rows, moving) - 0.5 * logdet(self._metric(rows, moving).lower))
-
-    def _settled(self, rows: Tensor) -> Tensor:
-        """The mode, by Fisher scoring with halved steps."""
-        v = rows.new_zeros(rows.shape[1]) if self._mode is None else self._mode
-        for _ in range(_SCORINGS):
-            with torch.enable_grad():
-                here = v.detach().requires_grad_()
-                value = self._finite(self._value(rows, here))
-                (slope,) = torch.autograd.grad(value, here)
-            step = _solved(self._metric(rows, v).lower, slope)
-            v, gain = self._stepped(rows, v, step, float(value), float(slope @ step))
-            if gain < _SETTLED:
-                break
-        self._mode = v
-        return v.clone()
-
-    def _stepped(self, rows: Tensor, v: Tensor, step: Tensor, value: float, promise: float) -> tuple[Tensor, float]:
-        length = 1.0
-        for _ in range(_HALVINGS):
-            new = v + length * step
-            if float(self._value(rows, new)) >= value + 1e-4 * length * promise:
-                return new, promise
-            length *= 0.5
-        return v, 0.0
-
-    def _value(self, rows: Tensor, v: Tensor) -> Tensor:
-        """Σ ℓ_b − ½ |v|²."""
-        z = rows @ v
-        total = self._label_logs(z).sum() - 0.5 * v @ v
+    def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
+        total = self._label_logs(z).sum()
         return total if self._counts is None else total + self._counts.logs(z).sum()
 
-    @staticmethod
-    def _finite(value: Tensor) -> Tensor:
-        if not bool(torch.isfinite(value)):
-            raise NumericalError("the moment evidence is not finite at this kernel.")
-        return value
-
-    def _metric(self, rows: Tensor, v: Tensor) -> Factor:
-        """The factor of A, (4.6)."""
-        z = rows @ v
-        directions = [self._label_directions(rows, z)]
+    def _information(self, rows: Rows, z: Tensor) -> Tensor:
+        directions = [self._label_directions(rows.scaled, z)]
         if self._counts is not None:
-            directions += self._counts.directions(rows, z)
+            directions += self._counts.directions(rows.scaled, z)
         stacked = torch.cat(directions)
-        eye = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
-        return cholesky(eye + stacked.T @ stacked, what="precision", attempts=1)
+        return stacked.T @ stacked
 
     def _label_logs(self, z: Tensor) -> Tensor:
         all_negative, some_positive = _label_logs(z, self._segments)
@@ -150,16 +92,6 @@ class _Counts:
 _LEAST_VARIANCE = 1.0 / 12.0  # of a whole number taken for a continuous one
 
 
-def _hessian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
-    """All second derivatives, one batched backward pass."""
-    point = at.detach().requires_grad_()
-    (slope,) = torch.autograd.grad(function(point), point, create_graph=True)
-    (rows,) = torch.autograd.grad(
-        slope, point, torch.eye(len(at), dtype=at.dtype, device=at.device), is_grads_batched=True
-    )
-    return rows
-
-
 def _moments(part: Tabled) -> tuple[Tensor, Tensor]:
     """Mean and variance of k under the normalised potential; NaN and 0 where it is constant and says nothing."""
     sizes, log_psi = part.potentials.sizes, part.potentials.log_psi
@@ -181,7 +113,3 @@ def _bernoulli_directions(rows: Tensor, z: Tensor, segments: Segments) -> Tensor
     all_negative, some_positive = _label_logs(z, segments)
     pull = torch.exp(log_pdf(z) - log_ndtr(-z))
     return torch.exp(0.5 * (all_negative - some_positive))[:, None] * segments.sum(pull[:, None] * rows)
-
-
-def _solved(lower: Tensor, b: Tensor) -> Tensor:
-    return solve_factor(lower, b[:, None])[:, 0]

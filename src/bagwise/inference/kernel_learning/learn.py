@@ -3,20 +3,23 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bagwise.bag_models.classes import ProbitClasses
 from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import Bags, ragged_ranges
+from bagwise.evidence.classes import ClassEvidence
 from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features, reassembled
 from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.inference.kernel_learning.by_bags import ROUGH, ByBags
+from bagwise.inference.kernel_learning.by_classes import ByClasses
 from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMessages
 from bagwise.inference.kernel_learning.by_moments import MomentEvidence
 from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows
@@ -36,6 +39,7 @@ MOST_OF_A_BAG = 500  # rows of a single bag before the last search
 _STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays
 
 Ints = NDArray[np.int64]
+AnyEvidence = CountEvidence | ClassEvidence
 
 
 class TensorBlock:
@@ -74,6 +78,7 @@ class LearningSettings(NamedTuple):
     pinned: bool = False  # whether counts are pinned down
     rows: int | None = None  # how many rows to learn from at most; None for all
     one_stage: bool = False  # learn from the first rows alone
+    guessed: bool = False  # of candidate sets: begin with a guess at the classes, and not with few bags
 
 
 class Learned(NamedTuple):
@@ -86,7 +91,7 @@ class Learned(NamedTuple):
 def learn_features(
     features: Features,
     bags: Bags,
-    evidence: CountEvidence,
+    evidence: AnyEvidence,
     settings: LearningSettings,
     watch: Watch,
     begin: Features | None = None,
@@ -159,7 +164,7 @@ def _joined(traces: list[Trace]) -> Trace:
 # ---------------------------------------------------------------- rows
 
 
-def _stages(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> Iterator[tuple[Bags, CountEvidence]]:
+def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[tuple[Bags, AnyEvidence]]:
     """Nested sets of bags that say something, from few rows to all of them (or to as many as are allowed).
 
     Pinned counts are learned from the first of them alone (``one_stage``): their judge sees all rows at once.
@@ -169,7 +174,7 @@ def _stages(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> 
     most = total if settings.rows is None else min(settings.rows, total)
     order = settings.random.permutation(speaking)
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
-    limits = (*(rows for rows in STAGES if rows < most), most)
+    limits = (*(rows for rows in STAGES[settings.guessed :] if rows < most), most)
     for limit in limits[:1] if settings.one_stage else limits:
         if limit == total:
             yield bags[speaking], evidence.of_bags(speaking)
@@ -195,12 +200,12 @@ def bags_within(sizes: Ints, rows: int, least: int = LEAST_BAGS) -> int:
     return min(max(enough, least), len(sizes))
 
 
-def may_be_thinned(evidence: CountEvidence, settings: LearningSettings) -> bool:
+def may_be_thinned(evidence: AnyEvidence, settings: LearningSettings) -> TypeGuard[CountEvidence]:
     """Whether a part of a bag may stand for it: where labels are all that bags state."""
-    return settings.by_bags and evidence.only_labels()
+    return settings.by_bags and isinstance(evidence, CountEvidence) and evidence.only_labels()
 
 
-def thinned(bags: Bags, evidence: CountEvidence, settings: LearningSettings) -> tuple[Bags, CountEvidence]:
+def thinned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> tuple[Bags, AnyEvidence]:
     """The same bags with at most ``MOST_OF_A_BAG`` random rows of each, where that may be."""
     if bags.sizes.max() <= MOST_OF_A_BAG or not may_be_thinned(evidence, settings):
         return bags, evidence
@@ -222,22 +227,27 @@ class LearningSet(NamedTuple):
     kernel: Any
     inducing: Tensor
     bags: Bags
-    evidence: CountEvidence
+    evidence: AnyEvidence
 
     def rows(self, *, whole: bool = False) -> LearningRows:
         """Its rows, ``whole`` in a single chunk."""
         size = self.bags.n_instances if whole else CHUNK_ROWS
-        model = ProbitCounts(self.evidence)
+        model = (
+            ProbitClasses(self.evidence) if isinstance(self.evidence, ClassEvidence) else ProbitCounts(self.evidence)
+        )
         return LearningRows(self.features, self.kernel, self.inducing, self.bags, model, size)
 
     def ceiling(self) -> Tensor:
         """The highest log evidence that there can be, (K,)."""
+        assert isinstance(self.evidence, CountEvidence)
         return torch.as_tensor(self.evidence.ceiling(), device=self.features.device)
 
 
 def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
     """One site per bag, or messages; moments where counts are pinned down and messages do not settle at first."""
     rows = some.rows(whole=settings.pinned)
+    if isinstance(some.evidence, ClassEvidence):
+        return ByClasses(rows, int(settings.random.randint(2**31 - 1)), guessed=settings.guessed)
     if settings.by_bags:
         return ByBags(rows, some.ceiling(), int(settings.random.randint(2**31 - 1)))
     if not settings.pinned:

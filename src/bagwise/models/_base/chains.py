@@ -12,6 +12,7 @@ from bagwise import _validation as check
 from bagwise._files import check_writable, is_stream
 from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import Bags
+from bagwise.evidence.classes import ClassEvidence
 from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features
@@ -165,7 +166,7 @@ def sample(
     sampler: Sampler,
     features: Features,
     bags: Bags,
-    evidence: CountEvidence,
+    evidence: CountEvidence | ClassEvidence,
     how: tuple[object, ...],
 ) -> tuple[SamplePosterior | SparseSamplePosterior, Trace]:
     """Run the chains of an estimator, or go on with them; ``how`` are settings that make other chains."""
@@ -176,7 +177,7 @@ def sample(
     watch = Watch(type(estimator).__name__, estimator.verbose, estimator.callback)
     runner = runner_of(estimator)
     monitor = _monitor(features, bags, sampler.names, estimator.seed_)
-    found = runner.run(sampler, settings, monitor, identity, watch, estimator.label_names_)
+    found = runner.run(sampler, settings, monitor, identity, watch, estimator._column_names())
     estimator.chains_ = found.chains
     return found.posterior, found.trace
 

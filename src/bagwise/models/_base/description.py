@@ -111,7 +111,8 @@ def _are_chains(value: Any) -> bool:
 def _are_columns(value: Any) -> bool:
     single, several = _or_nothing(_is_text), _are_texts
     return isinstance(value, dict) and all(
-        single(name) if key in ("bag", "known", "part", "group") else several(name) for key, name in value.items()
+        single(name) if key in ("bag", "known", "weight", "part", "group") else several(name)
+        for key, name in value.items()
     )
 
 
@@ -176,6 +177,7 @@ _FIELDS = {
     "fitted.learned_from_known": Field(_is_flag, "true or false", True),
     "notes": Field(_are_columns, "names of columns", True),
     "rule": Field(_is_rule, "the name of a rule and its numbers or words", True),
+    "features.effect": Field(_is_number, "a finite number", True),
     "features.size_range": Field(_or_nothing(_are_two_numbers), "two numbers, or null", True),
     "fitted.seed": Field(_is_whole, "a whole number"),
     "fitted.log_evidence": Field(

@@ -16,7 +16,7 @@ from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.known import has_known
 from bagwise.evidence.labels import Labels, label_array, read_labels
 from bagwise.evidence.statements import Evidence, label_statements
-from bagwise.exceptions import BagDataWarning, warn_user
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, make_features
 from bagwise.inference.loop import Trace
@@ -41,6 +41,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
     sign_of_fit: ClassVar[str] = "posterior_"
     own_attributes: ClassVar[tuple[str, ...]] = ()  # further fitted attributes (plain JSON values) to save
     traces: ClassVar[tuple[str, ...]] = ("trace_",)  # fitted attributes that are a Trace, or None
+    takes_weights: ClassVar[bool] = False  # whether a row may stand for many individuals
 
     features_: Features
     posterior_: Any  # of the weights v: a Gaussian, or draws where chains were run
@@ -99,7 +100,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
         """The bags of a fit, checked; evidence that the model's card does not list is refused here, for every model."""
         checked = self._check_bags(bags, reset=True)
         refuse_undeclared(type(self).__name__, self.card.evidence, checked, y)
-        self.sizes_seen_ = int(checked.sizes.min()), int(checked.sizes.max())
+        self.sizes_seen_ = int(checked.totals.min()), int(checked.totals.max())
         self.learned_from_known_ = has_known(checked)
         return checked
 
@@ -138,7 +139,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
         self.features_, self.posterior_, self.rule_, self.trace_ = features, posterior, rule, trace
         sound = log_evidence is not None and bool(torch.isfinite(log_evidence).all())
         values = log_evidence.cpu().numpy() if log_evidence is not None and sound else None
-        self.log_evidence_ = values if values is None or self._several() else float(values[0])
+        self.log_evidence_ = float(values[0]) if values is not None and len(values) == 1 else values
         if trace.interrupted:
             raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
 
@@ -147,6 +148,10 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
     def _n_functions(self) -> int:
         """How many latent functions the posterior is about: one for every label column."""
         return len(self.label_names_ or ("",))
+
+    def _column_names(self) -> tuple[str, ...] | None:
+        """Names of the latent functions, None where there is one."""
+        return self.label_names_
 
     def _has_sound_classes(self) -> bool:
         """Whether ``classes_`` can be what this model was fitted with; asked of a model file."""
@@ -159,6 +164,11 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
         else:
             check_is_fitted(self, "posterior_")
         bags = as_bags(X)
+        if bags.weight is not None and not self.takes_weights:
+            raise BagDataError(
+                f"{type(self).__name__} takes no weights: it needs a row for every individual. bags.repeated() has "
+                "one; for large totals use BagGP."
+            )
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
         if not bags.stays_in_file:  # those are checked whenever they are read
             check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
@@ -168,14 +178,15 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
         """Bags to be answered for as bags; warns where their sizes are far from any that was learned from."""
         bags, (smallest, largest) = self._check_bags(X), self.sizes_seen_
         sized = self.features_.size_range is not None
-        beyond = bags.sizes > (SIZED_REACH if sized else SIZE_REACH) * largest
+        sizes = bags.totals
+        beyond = sizes > (SIZED_REACH if sized else SIZE_REACH) * largest
         if sized:
-            beyond |= SIZED_REACH * bags.sizes < smallest
+            beyond |= SIZED_REACH * sizes < smallest
         if beyond.any() and (sized or self.rule_.grows_with_size):
-            bag = int(np.argmax(np.where(beyond, bags.sizes, 0)))
+            bag = int(np.argmax(np.where(beyond, sizes, 0)))
             warn_user(
                 f"{int(beyond.sum())} of {len(bags)} bags have sizes far from those of the fit ({smallest} to "
-                f"{largest} instances); bag {bags.ids[bag]!r} has {bags.sizes[bag]}. {_FAR_SIZES[sized]} "
+                f"{largest} instances); bag {bags.ids[bag]!r} has {sizes[bag]}. {_FAR_SIZES[sized]} "
                 "Do not trust these probabilities: fit on bags of such sizes, or cut the bags up.",
                 BagDataWarning,
             )

@@ -7,8 +7,8 @@ the thing is, and when to change it. A class that needs another text writes it i
 PARAMETERS = """
 evidence : {"label", "fraction", "count"}
     What ``y`` holds: "label" (two class values), "fraction" (fractions of positives, numbers in [0, 1]) or "count"
-    (shape (B, 2): lowest and highest number of positives). Change it to what you know about your bags. ``fit`` also
-    takes an ``Evidence``, in which the kinds mix bag by bag; this parameter is then not used.
+    (numbers of positives, or shape (B, 2): lowest and highest number of positives). Change it to what you know about
+    your bags. ``fit`` also takes an ``Evidence``, in which the kinds mix bag by bag; this parameter is then not used.
 confidence : float or array of shape (B,)
     How far fractions are trusted: a fraction weighs as much as so many counted instances. Decrease it where
     fractions are estimates; one number per bag gives each bag its own. Fractions of 0 and 1 are certain.

@@ -227,6 +227,7 @@ def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
         "jitter": features.jitter,
         "origin": features.origin,
         "size_range": None if features.size_range is None else list(features.size_range),
+        "effect": features.effect,
     }
 
 
@@ -244,7 +245,14 @@ def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
         origin=str(description["origin"]),
         size_range=_size_range(description.get("size_range")),
         projection=tensors.get("features.projection"),
+        effect=_effect(description.get("effect", 0.0)),
     )
+
+
+def _effect(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0.0 <= given < 1e6:
+        raise ModelFileError(f"the effect of a bag cannot be of the size {given!r}; the file is damaged.")
+    return float(given)
 
 
 def _size_range(given: Any) -> tuple[float, float] | None:

@@ -1,0 +1,167 @@
+"""Rates of groups from totals: do ranges hold on generated precincts, and how good are the answers on real counties?
+
+Run: python -m benchmarks.elections coverage [--precincts 50] [--effect 0.3] [--repeats 20] [--seed 0]
+     python -m benchmarks.elections counties [folder of data sets]
+"""
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from bagwise import BagGP, Bags
+from bagwise.aggregates import composition_check, group_table
+from bagwise.exceptions import BagDataWarning
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+COUNTIES = ("ei_registration_south", "ei_census1910_literacy", "ei_foreign_literacy_1930")
+GROUPS = ("first", "second")
+LEVEL = 0.9
+HELD_OUT = 100
+
+
+def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0):
+    """People of two groups in every precinct, and how many of each are positive.
+
+    ``effect`` is the standard deviation of what a precinct has in common on the probit scale; ``tied`` makes it go
+    with the share of the first group, which breaks the assumption that all methods here rest on.
+    """
+    size = np.exp(rng.uniform(*np.log(totals), n_precincts)).astype(int)
+    share = rng.dirichlet([1.0, 1.0], n_precincts)
+    people = np.stack([rng.multinomial(n, p) for n, p in zip(size, share, strict=True)])
+    common = rng.normal(0.0, effect, n_precincts) + tied * (share[:, 0] - 0.5)
+    return people, rng.binomial(people, norm.cdf(norm.ppf(rates) + common[:, None]))
+
+
+def as_bags(people):
+    """A table of totals as bags."""
+    table = pd.DataFrame(people, columns=list(GROUPS)).assign(precinct=np.arange(len(people)))
+    return Bags.from_totals(table, "precinct", list(GROUPS))
+
+
+def place_in(draws, truth, rng):
+    """Where the truth lies among the draws, from 0 to 1; equal numbers are put in random order."""
+    below, equal = (draws < truth - 1e-9).mean(0), (np.abs(draws - truth) <= 1e-9).mean(0)
+    return below + rng.random(truth.shape) * equal
+
+
+def inside(place):
+    """Whether a central interval of the level holds the truth."""
+    return np.abs(place - 0.5) <= 0.5 * LEVEL
+
+
+def one_repeat(n_precincts, effect, seed, learn=True):
+    """Coverage of cells of precincts, of the two group rates, and of shares of new precincts; the effect found."""
+    rng = np.random.default_rng(seed)
+    people, positive = generated(n_precincts + HELD_OUT, effect, rng)
+    bags, numbers = as_bags(people), positive.sum(1)
+    model = BagGP(evidence="count", learn=learn, group_effect=True, random_state=0)
+    model.fit(bags[:n_precincts], numbers[:n_precincts])
+    each = group_table(model, bags[:n_precincts], numbers[:n_precincts], sets="bags", n_draws=200)
+    own, there = people[:n_precincts], people[:n_precincts] > 0
+    draws = np.where(there, each.draws[..., 0], 0.0) * own
+    cells = inside(place_in(draws, positive[:n_precincts].astype(float), rng))[there]
+    rates = inside(place_in(draws.sum(1), positive[:n_precincts].sum(0).astype(float), rng))
+    answer, share = (
+        model.predict_fraction(bags[n_precincts:], LEVEL),
+        numbers[n_precincts:] / people[n_precincts:].sum(1),
+    )
+    new = (share >= answer.lower) & (share <= answer.upper)
+    return cells.mean(), rates.mean(), new.mean(), model.group_effect_
+
+
+def coverage(n_precincts=50, effect=0.3, repeats=20, seed=0):
+    """One line of the table of coverage."""
+    began = time.perf_counter()
+    found = np.array([one_repeat(n_precincts, effect, seed + repeat) for repeat in range(repeats)])
+    cells, rates, new, size = found.mean(0)
+    print("| precincts | effect | repeats | cells of precincts | group rates | new precincts | effect found |")
+    print("|---|---|---|---|---|---|---|")
+    print(f"| {n_precincts} | {effect:g} | {repeats} | {cells:.3f} | {rates:.3f} | {new:.3f} | {size:.2f} |")
+    print(f"{(time.perf_counter() - began) / repeats:.0f} s each")
+
+
+# ---------------------------------------------------------------- real counties
+
+
+def read_counties(path):
+    """People by group (B, 2), number of positives (B,), true rates (B, 2)."""
+    with np.load(path) as stored:
+        share, outcome, total = (stored[name].astype(float) for name in ("X", "Y", "N"))
+        truth = np.column_stack([stored["W1"], stored["W2"]]).astype(float)
+    total = np.maximum(np.round(total), 2)
+    first = np.clip(np.round(total * share), 0, total)
+    people = np.column_stack([first, total - first]).astype(int)
+    return people, np.clip(np.round(total * outcome), 0, total).astype(int), truth
+
+
+def county_lines(name, people, numbers, truth):
+    """Errors of group rates and of county rates, and coverage, of every method."""
+    bags, weight = as_bags(people), people / people.sum(0)
+    began = time.perf_counter()
+    model = BagGP(evidence="count", random_state=0).fit(bags, numbers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BagDataWarning)
+        table = group_table(model, bags, numbers)
+        each = group_table(model, bags, numbers, sets="bags", n_draws=200)
+    seconds = time.perf_counter() - began
+    true = (weight * truth).sum(0)
+    rates = {
+        "BagGP": (table.mean[0, :, 0], np.nan_to_num(each.mean[..., 0])),
+        "Goodman": (table.goodman[0, :, 0], np.tile(table.goodman[0, :, 0], (len(people), 1))),
+        "both alike": (table.alike[0, :, 0], np.nan_to_num(each.alike[..., 0])),
+        "true constants": (true, np.tile(true, (len(people), 1))),
+    }
+    held = (truth >= each.lower[..., 0] - 0.005) & (truth <= each.upper[..., 0] + 0.005)
+    whole = (true >= table.lower[0, :, 0]) & (true <= table.upper[0, :, 0])
+    for method, (overall, county) in rates.items():
+        error = (weight * np.abs(county - truth)).sum(0)
+        cover = f"{held[people > 0].mean():.2f} | {whole.sum()} of 2" if method == "BagGP" else "– | –"
+        print(
+            f"| {name} | {method} | {overall[0]:.3f}, {overall[1]:.3f} | {true[0]:.3f}, {true[1]:.3f} | "
+            f"{error[0]:.3f}, {error[1]:.3f} | {cover} |",
+            flush=True,
+        )
+    print(f"| | | effect {model.group_effect_:.2f}, {seconds:.0f} s | | | | |")
+    return model, bags
+
+
+def counties(folder=DATA, names=COUNTIES, check=False):
+    """The table of real counties; with ``check`` the composition as a feature as well."""
+    print("| counties | method | rates | true rates | mean error by county | coverage of counties | of the rates |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        people, numbers, truth = read_counties(Path(folder) / f"{name}.npz")
+        model, bags = county_lines(name, people, numbers, truth)
+        if check:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BagDataWarning)
+                print(composition_check(model, bags, numbers).sentence)
+
+
+def main(arguments=None):
+    """Command line; without arguments a short run of both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("coverage", "counties"), default="coverage")
+    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
+    parser.add_argument("--precincts", type=int, default=50)
+    parser.add_argument("--effect", type=float, default=0.3)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", choices=COUNTIES)
+    parser.add_argument("--composition", action="store_true")
+    given = parser.parse_args([] if arguments is None else arguments)
+    if given.what == "coverage":
+        coverage(given.precincts, given.effect, given.repeats, given.seed)
+    else:
+        counties(given.folder, given.set or COUNTIES, given.composition)
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

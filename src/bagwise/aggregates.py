@@ -1,0 +1,247 @@
+"""Rates of groups from totals: a table of groups and outcomes with ranges, and what stands beside it.
+
+``group_table`` answers for the bags of a fit: how many of each group had each outcome, in all bags, in some of them or
+in every single one. Beside each answer stand the bounds that arithmetic alone allows, Goodman's regression, and what
+would follow if all groups of a bag were alike. ``composition_check`` measures how much the answer rests on the
+assumption that rates do not go with the composition of a bag.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from bagwise._validation import shorten
+from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
+from bagwise.models._base.chain_answers import for_arviz
+from bagwise.predict.counts import check_level
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+WHOLE = "all bags"
+_RAKING = 30  # rounds that make draws of several outcomes add up to everyone
+_FIELDS = ("mean", "lower", "upper", "least", "most", "goodman", "alike")
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """Rates of groups: arrays of shape (sets of bags, groups, outcomes); NaN where a group has nobody."""
+
+    sets: tuple[str, ...]
+    groups: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    mean: Floats
+    lower: Floats  # of the interval of ``level``
+    upper: Floats
+    least: Floats  # bounds: what the totals leave possible, whatever one assumes
+    most: Floats
+    goodman: Floats  # Goodman's regression, the same for every set; it may leave 0 … 1
+    alike: Floats  # if all groups of a bag had its share
+    people: Ints  # (sets, groups)
+    draws: Floats  # (S, sets, groups, outcomes)
+    level: float
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per set, group and outcome."""
+        index = pd.MultiIndex.from_product([self.sets, self.groups, self.outcomes], names=["set", "group", "outcome"])
+        frame = pd.DataFrame({name: getattr(self, name).ravel() for name in _FIELDS}, index=index)
+        frame.insert(0, "people", np.repeat(self.people.ravel(), len(self.outcomes)))
+        return frame.reset_index()
+
+    def to_arviz(self) -> Any:
+        """The draws for ArviZ (which must be installed): one chain of "rate", by set, group and outcome."""
+        return for_arviz({"posterior": {"rate": self.draws[None]}})
+
+
+def group_table(
+    model: Any,
+    bags: Bags,
+    y: Any,
+    *,
+    groups: Sequence[str] | None = None,
+    sets: Any = None,
+    level: float = 0.9,
+    n_draws: int = 400,
+) -> GroupTable:
+    """Rates of the groups in bags that the model was fitted to, given what the bags state.
+
+    Parameters
+    ----------
+    model : a fitted BagGP
+    bags, y : the bags of the fit and what they state, as given to ``fit``
+    groups : names of the columns of 0 and 1 that say which group a row belongs to; None takes all features
+    sets : None for all bags together, "bags" for every single one, or a dict from names to ids of bags
+    level : what an interval is to cover
+    n_draws : number of joint draws that everything is taken from
+    """
+    tail = 0.5 * (1.0 - check_level(level))
+    names, member = _membership(bags, groups)
+    chosen = _sets(bags, sets)
+    stated = model.stated_totals(bags, y)
+    cells = model.draw_cells(bags, y, n_draws)
+    if stated.shares and cells.shape[2] > 1:
+        cells = _raked(cells, bags, stated.expected)
+    summed = _Sums(bags, member, chosen)
+    people = summed.of(_weights(bags)[:, None])[..., 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        draws = np.stack([summed.of(draw) for draw in cells]) / people[None, :, :, None]
+        least, most = (summed.of(part) / people[..., None] for part in _bounds(bags, member, stated.expected))
+        share = stated.expected / bags.totals[:, None]
+        alike = summed.of(_weights(bags)[:, None] * share[bags.index]) / people[..., None]
+        low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0)
+    goodman = np.broadcast_to(_goodman(bags, member, share), least.shape).copy()
+    own = (draws.mean(axis=0), low, high, least, most, goodman, alike)
+    return GroupTable(tuple(chosen), names, stated.outcomes, *own, people.astype(np.int64), draws, level)
+
+
+# ---------------------------------------------------------------- composition
+
+
+class CompositionCheck(NamedTuple):
+    """The table as it is, and with the composition of the bag as a feature; ``differs`` (groups, outcomes)."""
+
+    without: GroupTable
+    with_composition: GroupTable
+    differs: NDArray[np.bool_]
+    sentence: str
+
+
+def composition_check(
+    model: Any, bags: Bags, y: Any, *, groups: Sequence[str] | None = None, level: float = 0.9, n_draws: int = 400
+) -> CompositionCheck:
+    """How much rests on the assumption that rates do not go with the composition of a bag.
+
+    Fits the model a second time, with the shares of the groups in the bag as further features, and compares the rates
+    of all bags together. Warns, in a plain sentence, where the two disagree by more than their ranges.
+    """
+    plain = group_table(model, bags, y, groups=groups, level=level, n_draws=n_draws)
+    names, member = _membership(bags, groups)
+    composition = _shares(bags, member)[bags.index, :-1]
+    columns = bags.feature_names or tuple(map(str, range(bags.n_features)))
+    wider = bags.with_features(
+        np.hstack([np.asarray(bags.X), composition]), [*columns, *(f"share of {name}" for name in names[:-1])]
+    )
+    other = group_table(clone(model).fit(wider, y), wider, y, groups=names, level=level, n_draws=n_draws)
+    apart = (plain.lower[0] > other.upper[0]) | (plain.upper[0] < other.lower[0])
+    sentence = _verdict(plain, other, apart)
+    if apart.any():
+        warn_user(sentence, BagDataWarning)
+    return CompositionCheck(plain, other, apart, sentence)
+
+
+def _verdict(plain: GroupTable, other: GroupTable, apart: NDArray[np.bool_]) -> str:
+    if not apart.any():
+        gap = np.nanmax(np.abs(plain.mean[0] - other.mean[0]))
+        return (
+            f"With the composition of the bags as a feature the rates change by {gap:.2f} at most, which is within "
+            "their ranges. This does not prove that rates do not go with composition; the bounds show what is certain."
+        )
+    group, outcome = np.argwhere(apart)[0]
+    return (
+        f"The rate of {plain.groups[group]!r} depends on an assumption that the data speak against: that rates do not "
+        f"go with the composition of a bag. It is {plain.mean[0, group, outcome]:.2f} under this assumption and "
+        f"{other.mean[0, group, outcome]:.2f} with the composition as a feature, and their {plain.level:.0%} ranges do "
+        f"not overlap. Only the bounds, {plain.least[0, group, outcome]:.2f} to {plain.most[0, group, outcome]:.2f}, "
+        "are certain."
+    )
+
+
+# ---------------------------------------------------------------- groups and sets
+
+
+def _weights(bags: Bags) -> Floats:
+    return np.ones(bags.n_instances) if bags.weight is None else bags.weight.astype(np.float64)
+
+
+def _membership(bags: Bags, groups: Sequence[str] | None) -> tuple[tuple[str, ...], Ints]:
+    """Names of the groups, and the number of the group of every row."""
+    columns = bags.feature_names or tuple(map(str, range(bags.n_features)))
+    names = tuple(columns if groups is None else groups)
+    unknown = [name for name in names if name not in columns]
+    if unknown:
+        raise BagDataError(f"groups: there is no feature {shorten(unknown)}; there are {shorten(columns, 12)}.")
+    indicators = np.asarray(bags.X)[:, [columns.index(name) for name in names]]
+    sound = np.isin(indicators, (0.0, 1.0)).all(axis=1) & (indicators.sum(axis=1) == 1)
+    if not sound.all():
+        row = int(np.flatnonzero(~sound)[0])
+        raise BagDataError(
+            f"groups: every row must belong to exactly one group, with a 1 in its column and 0 in the others; row "
+            f"{bags.rows[row]} of the table does not. Name the columns of the groups with groups=[...]."
+        )
+    return names, indicators.argmax(axis=1)
+
+
+def _sets(bags: Bags, sets: Any) -> dict[str, Ints]:
+    """Numbers of the bags of every set."""
+    if sets is None:
+        return {WHOLE: np.arange(len(bags))}
+    if isinstance(sets, str) and sets == "bags":
+        return {name: np.array([number]) for number, name in enumerate(bags.ids)}
+    if not isinstance(sets, Mapping) or not sets:
+        raise BagDataError("sets: expected None, 'bags', or a dict from names of sets to ids of bags.")
+    place = {name: number for number, name in enumerate(bags.ids)}
+    for name, members in sets.items():
+        strange = [str(bag) for bag in members if str(bag) not in place]
+        if strange or len(list(members)) == 0:
+            raise BagDataError(
+                f"sets: {name!r} names {shorten(strange)}, but there is no such bag (or names no bag at all)."
+            )
+    return {str(name): np.array([place[str(bag)] for bag in members]) for name, members in sets.items()}
+
+
+class _Sums:
+    """Sums over the rows of every set and group."""
+
+    def __init__(self, bags: Bags, member: Ints, sets: dict[str, Ints]) -> None:
+        self._n_groups, self._n_bags = int(member.max()) + 1, len(bags)
+        self._cell, self._sets = bags.index * self._n_groups + member, list(sets.values())
+
+    def of(self, rows: Floats) -> Floats:
+        """(N, K) to (sets, groups, K)."""
+        cells = np.zeros((self._n_bags * self._n_groups, rows.shape[1]))
+        np.add.at(cells, self._cell, rows)
+        per_bag = cells.reshape(self._n_bags, self._n_groups, -1)
+        return np.stack([per_bag[bags].sum(axis=0) for bags in self._sets])
+
+
+def _shares(bags: Bags, member: Ints) -> Floats:
+    """(B, groups) share of every group in the bag."""
+    everyone = {name: np.array([number]) for number, name in enumerate(bags.ids)}
+    return _Sums(bags, member, everyone).of(_weights(bags)[:, None])[..., 0] / bags.totals[:, None]
+
+
+# ---------------------------------------------------------------- beside the answer
+
+
+def _bounds(bags: Bags, member: Ints, expected: Floats) -> tuple[Floats, Floats]:
+    """The method of bounds (Duncan and Davis 1953): least and greatest number of positives behind every row, (N, K)."""
+    group = bags.index * (int(member.max()) + 1) + member
+    people = np.bincount(group, _weights(bags), minlength=len(bags) * (int(member.max()) + 1))[group][:, None]
+    own = _weights(bags)[:, None] / np.maximum(people, 1.0)  # rows of one group of a bag share what it has
+    stated, others = expected[bags.index], bags.totals[bags.index][:, None] - people
+    return own * np.maximum(stated - others, 0.0), own * np.minimum(stated, people)
+
+
+def _goodman(bags: Bags, member: Ints, share: Floats) -> Floats:
+    """Goodman's regression (1953): shares of bags on shares of groups, without a constant, weighted by totals."""
+    told = ~np.isnan(share).any(axis=1)
+    root = np.sqrt(bags.totals[told].astype(np.float64))[:, None]
+    found, *_ = np.linalg.lstsq(_shares(bags, member)[told] * root, share[told] * root, rcond=None)
+    return np.asarray(found)
+
+
+def _raked(cells: Floats, bags: Bags, expected: Floats) -> Floats:
+    """Draws in which outcomes add up to the individuals of a row and rows to the number that the bag states."""
+    people, start = _weights(bags)[None, :, None], bags.offsets[:-1]
+    cells = np.maximum(cells, 1e-6 * people)
+    for _ in range(_RAKING):
+        wanted = expected[None] / np.maximum(np.add.reduceat(cells, start, axis=1), 1e-12)
+        cells = cells * wanted[:, bags.index]
+        cells = cells * people / np.maximum(cells.sum(axis=2, keepdims=True), 1e-12)
+    return cells

@@ -1,0 +1,323 @@
+"""Probit individuals in rows of many, with an effect of their bag (theory section 15).
+
+zᵢ = f(xᵢ) + u_b + noise with u_b ~ N(0, s²), the same for everyone in bag b. Given u the number of positives is a sum
+of binomial numbers, and what the bag states has the probability Z_b(f + u). Integrated over u,
+
+    log Z_b = log ∫ Z_b(f + u) N(u; 0, s²) du                                                              (15.3)
+
+by Gauss–Hermite quadrature around the most probable u, because what thousands of people state about u is much narrower
+than its prior. All functions here are twice differentiable in the latent values.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bagwise.bags import ragged_ranges
+from bagwise.evidence.statements import COUNT, FRACTION, LABEL
+from bagwise.evidence.totals import TotalStatements
+from bagwise.numerics.counting.sharing import redraw_pairs, share_out, tilted_chances, truncated_normal, whole_numbers
+from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total_density
+from bagwise.numerics.segments import Segments
+from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
+
+NODES = 9
+_SCORINGS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
+_LEAST_VARIANCE = 1e-12
+_MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
+
+
+class _Part(NamedTuple):
+    """Bags of one kind of statement: their numbers, their rows, how many free individuals these stand for."""
+
+    bags: Tensor
+    rows: Tensor
+    people: Tensor
+    segments: Segments
+
+
+class TotalBags:
+    """What bags state, as a function of the scores of their rows and of the effect of the bag."""
+
+    def __init__(self, stated: TotalStatements, dtype: torch.dtype, device: torch.device) -> None:
+        self._stated, self._dtype, self._device = stated, dtype, device
+        self.segments = Segments(torch.tensor(stated.offsets, device=device))
+        small = np.zeros(len(stated.kind), dtype=bool)
+        small[stated.small] = True
+        self._counts = self._part((stated.kind == FRACTION) & ~small)
+        self._ranges = self._part((stated.kind == COUNT) & ~small)
+        self._labels = self._part(stated.kind == LABEL)
+        self._tabled = self._part(small)
+        self._mean, self._variance, self._low, self._high = (
+            self._tensor(part) for part in (stated.mean, stated.variance, stated.low, stated.high)
+        )
+        table = self._tensor(stated.tables)
+        self._small = SmallTotals(self._tabled.people, table, self._tabled.segments) if small.any() else None
+        self._known = self._tensor(np.nan_to_num(stated.known))
+        self._coins = torch.as_tensor(
+            np.where(np.isnan(stated.known), 0.0, stated.weight), dtype=self._dtype, device=self._device
+        )
+        self._effects: Tensor | None = None  # (b, 1) the most probable effects, where the last search ended
+
+    def _part(self, chosen: NDArray[np.bool_]) -> _Part:
+        numbers = np.flatnonzero(chosen)
+        sizes = np.diff(self._stated.offsets)[numbers]
+        rows = ragged_ranges(self._stated.offsets[numbers], sizes) if len(numbers) else np.zeros(0, dtype=np.int64)
+        offsets = torch.as_tensor(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), device=self._device)
+        return _Part(
+            torch.as_tensor(numbers, device=self._device),
+            torch.as_tensor(rows, device=self._device),
+            self._tensor(self._stated.free[rows]),
+            Segments(offsets),
+        )
+
+    def _tensor(self, values: NDArray[np.float64]) -> Tensor:
+        return torch.as_tensor(values, dtype=self._dtype, device=self._device)
+
+    # ------------------------------------------------------------ given the effects
+
+    def conditional(self, z: Tensor) -> Tensor:
+        """log P(what a bag states | scores z), (b, Q), at scores (n, Q)."""
+        found = z.new_zeros(len(self.segments), z.shape[1])
+        for part, logs in (
+            (self._counts, self._count_logs),
+            (self._ranges, self._range_logs),
+            (self._labels, self._label_logs),
+        ):
+            if len(part.bags):
+                found = found.index_add(0, part.bags, logs(part, z[part.rows]))
+        if self._small is not None:
+            found = found.index_add(0, self._tabled.bags, self._small.log_z(z[self._tabled.rows]))
+        if bool((self._coins > 0).any()):
+            own = log_ndtr(torch.where(self._known[:, None] == 1, z, -z))
+            found = found + self.segments.sum(self._coins[:, None] * own)
+        return found
+
+    def _count_logs(self, part: _Part, z: Tensor) -> Tensor:
+        return log_total_density(z, part.people, self._mean[part.bags], self._variance[part.bags], part.segments)
+
+    def _range_logs(self, part: _Part, z: Tensor) -> Tensor:
+        """By the normal law; half a person on either side makes room for whole numbers."""
+        mean, variance = _count_moments(part, z)
+        ends = (
+            (end[part.bags][:, None] + half - mean) / torch.sqrt(variance)
+            for end, half in ((self._low, -0.5), (self._high, 0.5))
+        )
+        return log_between(*ends)
+
+    def _label_logs(self, part: _Part, z: Tensor) -> Tensor:
+        """Closed form at any total: all negative, or not all."""
+        people, label = part.people[:, None], self._mean[part.bags][:, None]
+        negative = part.segments.sum(people * log_ndtr(-z))
+        present = torch.log(people.clamp(min=1e-300))
+        positive = log_at_least_one(part.segments.logsumexp(present + log_minus_log_ndtr(z)))
+        found, noise = torch.where(label == 1, positive, negative), self._stated.label_noise
+        return (
+            found
+            if noise == 0
+            else torch.logaddexp(found + math.log1p(-2.0 * noise), found.new_tensor(math.log(noise)))
+        )
+
+    # ------------------------------------------------------------ integrated over the effects
+
+    def logs(self, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+        """(15.3) of every bag, (b,), at scores z (n,); an effect u moves the score of row i by ``shrink[i]`` u."""
+        if float(sd.detach()) == 0.0:
+            return self.conditional(z[:, None])[:, 0]
+        return torch.logsumexp(self._weighted_nodes(z, shrink, sd)[1], dim=1)
+
+    def effect_nodes(self, z: Tensor, shrink: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
+        """Values of the effect and their posterior weights, (b, Q) each."""
+        u, logs = self._weighted_nodes(z, shrink, sd)
+        return u, torch.softmax(logs, dim=1)
+
+    def _weighted_nodes(self, z: Tensor, shrink: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
+        """Nodes u and log [w(u) Z_b(f + u) N(u; 0, s²)], (b, Q) each; the nodes are held fixed in derivatives."""
+        x, w = np.polynomial.hermite_e.hermegauss(NODES)
+        node, log_w = (
+            self._tensor(x),
+            self._tensor(np.log(w) + 0.5 * x * x),
+        )
+        centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), float(sd.detach()), self._effects)
+        self._effects = centre
+        u = centre + spread * node
+        given = self.conditional(z[:, None] + shrink[:, None] * self.segments.spread(u))
+        prior = -0.5 * ((u / sd).square() + LOG_2PI) - torch.log(sd)
+        return u, given + prior + log_w + torch.log(spread)
+
+    def most_probable(self, z: Tensor, shrink: Tensor, sd: float, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The most probable effect of every bag and its spread at scores (n, Q), (b, Q) each.
+
+        Fisher scoring with bounded steps, from 0 or from ``start``.
+        """
+        u = z.new_zeros(len(self.segments), z.shape[1]) if start is None else start
+        for _ in range(_SCORINGS):
+            slope, curvature = self._slopes(u, z, shrink, sd)
+            spread = curvature.rsqrt()
+            step = (slope * spread.square()).clamp(-_LONGEST_STEP, _LONGEST_STEP)
+            u = u + step
+            if bool((step.abs() <= _NEAR * spread).all()):
+                break
+        return u, spread
+
+    def _slopes(self, u: Tensor, z: Tensor, shrink: Tensor, sd: float) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            effect = u.detach().requires_grad_()
+            moved = z + shrink[:, None] * self.segments.spread(effect)
+            value = self.conditional(moved).sum() - 0.5 * (effect / sd).square().sum()
+            (slope,) = torch.autograd.grad(value, effect)
+        with torch.no_grad():
+            return slope, self._strength(moved.detach(), shrink) + sd**-2
+
+    def _strength(self, z: Tensor, shrink: Tensor) -> Tensor:
+        """About how much the statements tell about the effect of their bag, (b, Q), at scores (n, Q)."""
+        found = z.new_zeros(len(self.segments), z.shape[1])
+        for part, noise in (
+            (self._counts, self._variance),
+            (self._ranges, self._variance),
+            (self._tabled, self._variance),
+        ):
+            if len(part.bags):
+                own = z[part.rows]
+                slope = part.segments.sum((part.people * shrink[part.rows])[:, None] * torch.exp(log_pdf(own)))
+                found = found.index_add(
+                    0, part.bags, slope.square() / (_count_moments(part, own)[1] + noise[part.bags][:, None])
+                )
+        if len(self._labels.bags):
+            pull = torch.stack([self._label_pull(column) for column in z.T], dim=1) * shrink[self._labels.rows][:, None]
+            found = found.index_add(0, self._labels.bags, self._labels.segments.sum(pull).square())
+        if bool((self._coins > 0).any()):
+            coin = torch.exp(2.0 * log_pdf(z) - log_ndtr(z) - log_ndtr(-z))
+            found = found + self.segments.sum((self._coins * shrink.square())[:, None] * coin)
+        return found
+
+    # ------------------------------------------------------------ information about v
+
+    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+        """What the bags tell about v, (R, R): the Fisher information of their numbers, the effects integrated out.
+
+        In (v, u_b) it is Σ d dᵀ with d = (Jacobian of the number) √(Var k − Var(k | statement)) / Var k; u_b takes
+        a aᵀ/(c + 1/s²) away, a = Σ e d, c = Σ e², e being the last entry of d.
+        """
+        total, every = rows.new_zeros(rows.shape[1], rows.shape[1]), []
+        if float(sd.detach()) > 0:
+            z = z + shrink * self.segments.spread(self._centre(z, shrink, sd))
+        for owner, directions, effect in self._directions(rows, z, shrink):
+            total = total + directions.T @ directions
+            every.append((owner, effect[:, None] * directions, effect.square()))
+        if float(sd.detach()) == 0 or not every:
+            return total
+        shared = rows.new_zeros(len(self.segments), rows.shape[1])
+        strength = rows.new_zeros(len(self.segments))
+        for owner, crossed, square in every:
+            shared, strength = shared.index_add(0, owner, crossed), strength.index_add(0, owner, square)
+        taken = shared / torch.sqrt(strength + sd.pow(-2))[:, None]
+        return total - taken.T @ taken
+
+    def _centre(self, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+        """The effect of every bag, (b,): the most probable one, or its mean, which has derivatives."""
+        if not torch.is_grad_enabled():
+            self._effects, _ = self.most_probable(z[:, None], shrink, float(sd), self._effects)
+            return self._effects[:, 0]
+        u, weight = self.effect_nodes(z, shrink, sd)
+        return (u * weight).sum(1)
+
+    def _directions(self, rows: Tensor, z: Tensor, shrink: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """For every statement its bag, √information × Jacobian in v, and the same in u_b."""
+        found = []
+        for part, factor in (
+            (self._counts, self._count_factor),
+            (self._ranges, self._range_factor),
+            (self._tabled, self._table_factor),
+        ):
+            if len(part.bags):
+                own = z[part.rows]
+                pull = part.people * torch.exp(log_pdf(own)) * part.segments.spread(factor(part, own))
+                found.append((part.bags, *_jacobian(part, pull, rows, shrink)))
+        if len(self._labels.bags):
+            found.append((self._labels.bags, *_jacobian(self._labels, self._label_pull(z), rows, shrink)))
+        coins = (self._coins > 0).nonzero()[:, 0]
+        if len(coins):
+            own = z[coins]
+            pull = torch.sqrt(self._coins[coins]) * torch.exp(log_pdf(own) - 0.5 * (log_ndtr(own) + log_ndtr(-own)))
+            found.append((self.segments.index[coins], pull[:, None] * rows[coins], pull * shrink[coins]))
+        return found
+
+    def _count_factor(self, part: _Part, z: Tensor) -> Tensor:
+        _, variance = _count_moments(part, z[:, None])
+        return torch.rsqrt(variance[:, 0] + self._variance[part.bags])
+
+    def _range_factor(self, part: _Part, z: Tensor) -> Tensor:
+        """Var k − Var(k | range) of the normal law, over (Var k)²."""
+        mean, variance = (value[:, 0] for value in _count_moments(part, z[:, None]))
+        lower, upper = (
+            (end[part.bags] + half - mean) / torch.sqrt(variance)
+            for end, half in ((self._low, -0.5), (self._high, 0.5))
+        )
+        log_z = log_between(lower, upper)
+        at_lower, at_upper = torch.exp(log_pdf(lower) - log_z), torch.exp(log_pdf(upper) - log_z)
+        gained = (at_lower - at_upper).square() + upper * at_upper - lower * at_lower
+        return torch.sqrt(gained.clamp(1e-12, 1.0) / variance)
+
+    def _table_factor(self, part: _Part, z: Tensor) -> Tensor:
+        assert self._small is not None
+        weights = torch.softmax(self._small.log_weights(z[:, None])[:, 0], dim=1)
+        count = torch.arange(weights.shape[1], dtype=self._dtype, device=self._device)
+        left = weights @ count.square() - (weights @ count).square()
+        variance = _count_moments(part, z[:, None])[1][:, 0]
+        return torch.sqrt((variance - left).clamp(min=1e-12)) / variance
+
+    def _label_pull(self, z: Tensor) -> Tensor:
+        """∂π/∂z / √(π(1 − π)) of "at least one"."""
+        part, own = self._labels, z[self._labels.rows]
+        negative = part.segments.sum(part.people * log_ndtr(-own))
+        present = torch.log(part.people.clamp(min=1e-300))
+        positive = log_at_least_one(part.segments.logsumexp(present + log_minus_log_ndtr(own)))
+        slope = part.people * torch.exp(log_pdf(own) - log_ndtr(-own))
+        return slope * part.segments.spread(torch.exp(0.5 * (negative - positive)))
+
+    # ------------------------------------------------------------ draws
+
+    @torch.no_grad()
+    def draw_cells(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the number of positives behind every row given the statements, (n, Q), at scores (n, Q)."""
+        free = self._tensor(self._stated.free)[:, None]
+        total = self._draw_totals(z, free, generator)
+        chance = tilted_chances(z, free, total, self.segments)
+        drawn = share_out(chance, free, total, self.segments, generator)
+        if int(self.segments.sizes.max()) <= _MOST_CELLS:
+            drawn = whole_numbers(drawn, free, total, self.segments)
+            drawn = redraw_pairs(drawn, free, torch.logit(chance, eps=1e-12), self.segments, generator)
+        return drawn + self._coins[:, None] * self._known[:, None]
+
+    def _draw_totals(self, z: Tensor, free: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the number of positives of every bag among those not known, (b, Q): normal, within the statement."""
+        chance, kind = torch.special.ndtr(z), torch.as_tensor(self._stated.kind, device=z.device)[:, None]
+        mean = self.segments.sum(free * chance)
+        variance = self.segments.sum(free * chance * (1.0 - chance)).clamp(min=_LEAST_VARIANCE)
+        low = torch.where(kind == COUNT, self._low[:, None] - 0.5, -torch.inf)
+        high = torch.where(kind == COUNT, self._high[:, None] + 0.5, torch.inf)
+        label = self._mean[:, None]
+        low = torch.where((kind == LABEL) & (label == 1), 0.5, low)
+        high = torch.where((kind == LABEL) & (label == 0), 0.5, high)
+        noise = self._variance[:, None]
+        gain = torch.where(kind == FRACTION, variance / (variance + noise), torch.zeros_like(variance))
+        centre, spread = mean + gain * (label - mean), torch.sqrt(variance * (1.0 - gain))
+        drawn = truncated_normal(centre, spread, low, high, generator)
+        exact = (kind == FRACTION) & (noise == 0)
+        drawn = torch.where(exact, label.expand_as(drawn), drawn).round()
+        return drawn.clamp(min=0.0).minimum(self.segments.sum(free))
+
+
+def _count_moments(part: _Part, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the number of positives given scores z (n, Q), (b, Q) each."""
+    people, chance = part.people[:, None], torch.special.ndtr(z)
+    return part.segments.sum(people * chance), part.segments.sum(people * chance * (1.0 - chance)) + _LEAST_VARIANCE
+
+
+def _jacobian(part: _Part, pull: Tensor, rows: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
+    return part.segments.sum(pull[:, None] * rows[part.rows]), part.segments.sum(pull * shrink[part.rows])

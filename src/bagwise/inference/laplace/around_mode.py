@@ -1,0 +1,146 @@
+"""Laplace's approximation of a log evidence around the mode of v, for any log likelihood of rows (theory section 4.2).
+
+    log Z ≈ Σ_b ℓ_b(v̂) − ½ |v̂|² − ½ log det A(v̂),   A = I + information,   v̂ the mode                       (4.7)
+
+With A in the place of the curvature every step of the search for the mode goes uphill, and A is never indefinite.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bagwise.exceptions import NumericalError
+from bagwise.gp.features import Design
+from bagwise.numerics.linalg import Factor, cholesky, logdet, solve_factor
+
+_HALVINGS = 20
+
+
+class Rows(NamedTuple):
+    """Features φ/√(1 + κ) of the rows, and 1/√(1 + κ): what their latent values are multiplied by."""
+
+    scaled: Tensor
+    shrink: Tensor
+
+    @classmethod
+    def of(cls, design: Design) -> "Rows":
+        """With f integrated out beforehand (section 1.4)."""
+        shrink = torch.rsqrt(1.0 + design.kappa)
+        return cls(design.phi * shrink[:, None], shrink)
+
+    def detach(self) -> "Rows":
+        """The same without derivatives."""
+        return Rows(self.scaled.detach(), self.shrink.detach())
+
+
+class Mode(NamedTuple):
+    """v̂, the Cholesky factor of A there, (4.7), how many steps it took, and whether nothing moved any more."""
+
+    v: Tensor
+    lower: Tensor
+    log_evidence: Tensor
+    steps: int
+    settled: bool
+
+
+class ModeEvidence(ABC):
+    """(4.7) as a differentiable function of the features; remembers the mode from one kernel to the next."""
+
+    settled_at = 1e-8  # expected gain, in nats, of another scoring step
+    most_steps = 60
+    rounding = 0.0  # relative to the value, by which it may seem to fall
+    _mode: Tensor | None = None
+    _steps = 0
+    _still = False
+
+    @abstractmethod
+    def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
+        """Σ ℓ_b at the scores z (n,) of the rows."""
+
+    @abstractmethod
+    def _information(self, rows: Rows, z: Tensor) -> Tensor:
+        """What the bags tell about v, (R, R)."""
+
+    def __call__(self, design: Design) -> Tensor:
+        """log Z at the mode, and the derivative of the mode with it: v̂ + (−Hess)⁻¹ slope moves as the mode does."""
+        rows = Rows.of(design)
+        still = rows.detach()
+        with torch.no_grad():
+            mode = self._settled(still)
+        curvature = -_hessian(lambda v: self._value(still, v), mode)
+        fixed = mode.requires_grad_()
+        (slope,) = torch.autograd.grad(self._value(rows, fixed), fixed, create_graph=True)
+        change, failed = torch.linalg.solve_ex(curvature, slope)
+        if int(failed):
+            raise NumericalError("the mode of the moment evidence is not isolated at this kernel.")
+        moving = mode.detach() + change
+        return self._finite(self._value(rows, moving) - 0.5 * logdet(self._metric(rows, moving).lower))
+
+    @torch.no_grad()
+    def find(self, design: Design) -> Mode:
+        """The mode and what goes with it."""
+        rows = Rows.of(design)
+        v = self._settled(rows)
+        lower = self._metric(rows, v).lower
+        log_evidence = self._finite(self._value(rows, v) - 0.5 * logdet(lower))
+        return Mode(v, lower, log_evidence, self._steps, self._still)
+
+    def _settled(self, rows: Rows) -> Tensor:
+        """The mode, by Fisher scoring with halved steps."""
+        v = rows.scaled.new_zeros(rows.scaled.shape[1]) if self._mode is None else self._mode
+        self._still = False
+        for count in range(self.most_steps):
+            self._steps = count + 1
+            with torch.enable_grad():
+                here = v.detach().requires_grad_()
+                value = self._finite(self._value(rows, here))
+                (slope,) = torch.autograd.grad(value, here)
+            step = _solved(self._metric(rows, v).lower, slope)
+            v, gain = self._stepped(rows, v, step, float(value), float(slope @ step))
+            if gain < self.settled_at:
+                self._still = True
+                break
+        self._mode = v
+        return v.clone()
+
+    def _stepped(self, rows: Rows, v: Tensor, step: Tensor, value: float, promise: float) -> tuple[Tensor, float]:
+        length = 1.0
+        for _ in range(_HALVINGS):
+            new = v + length * step
+            if float(self._value(rows, new)) >= value + 1e-4 * length * promise - self.rounding * abs(value):
+                return new, promise
+            length *= 0.5
+        return v, 0.0
+
+    def _value(self, rows: Rows, v: Tensor) -> Tensor:
+        """Σ ℓ_b − ½ |v|²."""
+        return self._log_likelihood(rows, rows.scaled @ v) - 0.5 * v @ v
+
+    @staticmethod
+    def _finite(value: Tensor) -> Tensor:
+        if not bool(torch.isfinite(value)):
+            raise NumericalError("the moment evidence is not finite at this kernel.")
+        return value
+
+    def _metric(self, rows: Rows, v: Tensor) -> Factor:
+        """The factor of A."""
+        information = self._information(rows, rows.scaled @ v)
+        eye = torch.eye(len(information), dtype=information.dtype, device=information.device)
+        return cholesky(eye + information, what="precision", attempts=1)
+
+
+def _hessian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """All second derivatives, one batched backward pass."""
+    point = at.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(function(point), point, create_graph=True)
+    (rows,) = torch.autograd.grad(
+        slope, point, torch.eye(len(at), dtype=at.dtype, device=at.device), is_grads_batched=True
+    )
+    return rows
+
+
+def _solved(lower: Tensor, b: Tensor) -> Tensor:
+    return solve_factor(lower, b[:, None])[:, 0]
