@@ -212,14 +212,15 @@ def test_given_is_refused_where_it_means_nothing(fitted):
 
 
 def test_a_model_of_classes_says_nothing_of_parts_and_is_told_in_tables_what_bags_state(fitted):
-    bags, _, y, _ = problem(6)
+    bags, *_ = problem(6)
+    stated = [{"ant"}, {"bee", "cat"}] + [None] * 4
     parts = Bags(bags.X, bags.index, part=np.arange(bags.n_instances))
     for ask in (fitted.predict_part_proba, fitted.predict_instance_spread):
         with pytest.raises(BagDataError, match="chooses one class out of many; it cannot say how"):
             ask(parts)
     with pytest.raises(BagDataError, match="no answers about parts"):
         part_table(fitted, parts)
-    table, expected = instance_table(fitted, bags, given=y), fitted.predict_instance_proba(bags, given=y)
+    table, expected = instance_table(fitted, bags, given=stated), fitted.predict_instance_proba(bags, given=stated)
     columns = [f"probability_{name}" for name in fitted.instance_classes_]
     np.testing.assert_array_equal(table[columns], expected[np.argsort(bags.rows)])
 
