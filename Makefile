@@ -86,4 +86,4 @@ test-newest:
 	$(AWAY) $(NEWEST)/bin/$(QUICK)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(NEWEST) $(CLEAN) $(SITE) docs/gallery demo build dist fuzz_failures .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) $(CLEAN) $(SITE) docs/gallery docs/api/generated demo build dist fuzz_failures .pytest_cache .mypy_cache .ruff_cache .hypothesis

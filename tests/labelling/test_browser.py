@@ -76,7 +76,7 @@ def shown(page):
 
 def press(page, key):
     """Press a key and wait until another item (or none) is shown."""
-    before = shown(page)
+    before = page.locator("#name").inner_text()
     page.keyboard.press(key)
     page.wait_for_function("before => document.getElementById('name').textContent !== before", arg=before)
 

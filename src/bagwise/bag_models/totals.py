@@ -31,7 +31,7 @@ _LEAST_VARIANCE = 1e-12
 _MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
 
 
-class _Part(NamedTuple):
+class _StatingBags(NamedTuple):
     """Bags of one kind of statement: their numbers, their rows, how many free individuals these stand for."""
 
     bags: Tensor
@@ -63,12 +63,12 @@ class TotalBags:
         )
         self._effects: Tensor | None = None  # (b, 1) the most probable effects, where the last search ended
 
-    def _part(self, chosen: NDArray[np.bool_]) -> _Part:
+    def _part(self, chosen: NDArray[np.bool_]) -> _StatingBags:
         numbers = np.flatnonzero(chosen)
         sizes = np.diff(self._stated.offsets)[numbers]
         rows = ragged_ranges(self._stated.offsets[numbers], sizes) if len(numbers) else np.zeros(0, dtype=np.int64)
         offsets = torch.as_tensor(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), device=self._device)
-        return _Part(
+        return _StatingBags(
             torch.as_tensor(numbers, device=self._device),
             torch.as_tensor(rows, device=self._device),
             self._tensor(self._stated.free[rows]),
@@ -97,10 +97,10 @@ class TotalBags:
             found = found + self.segments.sum(self._coins[:, None] * own)
         return found
 
-    def _count_logs(self, part: _Part, z: Tensor) -> Tensor:
+    def _count_logs(self, part: _StatingBags, z: Tensor) -> Tensor:
         return log_total_density(z, part.people, self._mean[part.bags], self._variance[part.bags], part.segments)
 
-    def _range_logs(self, part: _Part, z: Tensor) -> Tensor:
+    def _range_logs(self, part: _StatingBags, z: Tensor) -> Tensor:
         """By the normal law; half a person on either side makes room for whole numbers."""
         mean, variance = _count_moments(part, z)
         ends = (
@@ -109,7 +109,7 @@ class TotalBags:
         )
         return log_between(*ends)
 
-    def _label_logs(self, part: _Part, z: Tensor) -> Tensor:
+    def _label_logs(self, part: _StatingBags, z: Tensor) -> Tensor:
         """Closed form at any total: all negative, or not all."""
         people, label = part.people[:, None], self._mean[part.bags][:, None]
         negative = part.segments.sum(people * log_ndtr(-z))
@@ -247,11 +247,11 @@ class TotalBags:
             found.append((self.segments.index[coins], pull[:, None] * rows[coins], pull * shrink[coins]))
         return found
 
-    def _count_factor(self, part: _Part, z: Tensor) -> Tensor:
+    def _count_factor(self, part: _StatingBags, z: Tensor) -> Tensor:
         _, variance = _count_moments(part, z[:, None])
         return torch.rsqrt(variance[:, 0] + self._variance[part.bags])
 
-    def _range_factor(self, part: _Part, z: Tensor) -> Tensor:
+    def _range_factor(self, part: _StatingBags, z: Tensor) -> Tensor:
         """Var k − Var(k | range) of the normal law, over (Var k)²."""
         mean, variance = (value[:, 0] for value in _count_moments(part, z[:, None]))
         lower, upper = (
@@ -263,7 +263,7 @@ class TotalBags:
         gained = (at_lower - at_upper).square() + upper * at_upper - lower * at_lower
         return torch.sqrt(gained.clamp(1e-12, 1.0) / variance)
 
-    def _table_factor(self, part: _Part, z: Tensor) -> Tensor:
+    def _table_factor(self, part: _StatingBags, z: Tensor) -> Tensor:
         assert self._small is not None
         weights = torch.softmax(self._small.log_weights(z[:, None])[:, 0], dim=1)
         count = torch.arange(weights.shape[1], dtype=self._dtype, device=self._device)
@@ -313,11 +313,11 @@ class TotalBags:
         return drawn.clamp(min=0.0).minimum(self.segments.sum(free))
 
 
-def _count_moments(part: _Part, z: Tensor) -> tuple[Tensor, Tensor]:
+def _count_moments(part: _StatingBags, z: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of the number of positives given scores z (n, Q), (b, Q) each."""
     people, chance = part.people[:, None], torch.special.ndtr(z)
     return part.segments.sum(people * chance), part.segments.sum(people * chance * (1.0 - chance)) + _LEAST_VARIANCE
 
 
-def _jacobian(part: _Part, pull: Tensor, rows: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
+def _jacobian(part: _StatingBags, pull: Tensor, rows: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
     return part.segments.sum(pull[:, None] * rows[part.rows]), part.segments.sum(pull * shrink[part.rows])

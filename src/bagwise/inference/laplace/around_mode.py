@@ -36,7 +36,7 @@ class Rows(NamedTuple):
         return Rows(self.scaled.detach(), self.shrink.detach())
 
 
-class Mode(NamedTuple):
+class FoundMode(NamedTuple):
     """v̂, the Cholesky factor of A there, (4.7), how many steps it took, and whether nothing moved any more."""
 
     v: Tensor
@@ -80,13 +80,13 @@ class ModeEvidence(ABC):
         return self._finite(self._value(rows, moving) - 0.5 * logdet(self._metric(rows, moving).lower))
 
     @torch.no_grad()
-    def find(self, design: Design) -> Mode:
+    def find(self, design: Design) -> FoundMode:
         """The mode and what goes with it."""
         rows = Rows.of(design)
         v = self._settled(rows)
         lower = self._metric(rows, v).lower
         log_evidence = self._finite(self._value(rows, v) - 0.5 * logdet(lower))
-        return Mode(v, lower, log_evidence, self._steps, self._still)
+        return FoundMode(v, lower, log_evidence, self._steps, self._still)
 
     def _settled(self, rows: Rows) -> Tensor:
         """The mode, by Fisher scoring with halved steps."""
