@@ -60,6 +60,7 @@ def test_every_guide_has_code_and_is_run():
         "docs/guide/logistic.md",
         "docs/guide/mixtures.md",
         "docs/guide/pipelines.md",
+        "docs/guide/slides.md",
     }
     assert all(BLOCK.search(page.read_text(encoding="utf-8")) for page in GUIDES)
 
@@ -199,6 +200,19 @@ def test_logistic_page_does_what_it_says(ran):
     assert bold.predict_latent(new)[0].min() < model.predict_latent(new)[0].min() - 1
     assert ran["chance"].shape == (100,)
     assert "round in circles" in str(ran["caught"][0].message)
+
+
+@guide("docs/guide/slides.md")
+def test_slides_page_does_what_it_says(ran):
+    bags, p_tile, p_slide = ran["bags"], ran["p_tile"], ran["p_slide"]
+    assert (ran["p_patient"][bags.index] >= p_tile).all()
+    assert (p_slide >= np.maximum.reduceat(p_tile, bags.by_part().offsets[:-1]) - 1e-12).all()
+    assert (ran["which"][bags.index % 2 == 0] == 0).all()  # every other patient is healthy
+    assert (ran["which"] >= p_tile)[bags.index % 2 == 1].all()
+    assert ran["folds"].shape == (4,)
+    assert ran["both"].y.shape == (len(bags) + 1,)
+    assert sorted(path.name for path in Path("maps").iterdir())[0].endswith(".geojson")
+    assert ran["table"]["patient"].iloc[0] == "N00"
 
 
 @guide("docs/guide/mixtures.md")

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from tests.problems import random_bags, random_labels
 
-from bagwise import GPMIL, BagDataError
+from bagwise import GPMIL, BagDataError, MILGPProbit
 from bagwise.datasets import make_bags
-from bagwise.model_selection import RetrievalSplit
+from bagwise.model_selection import BagGroupKFold, RetrievalSplit, held_out
 
 
 @pytest.fixture
@@ -73,3 +75,54 @@ def test_what_cannot_be_split_is_refused(settings, y, groups, message):
     splitter = RetrievalSplit(1, **({"n_positive": 30} | settings))
     with pytest.raises(BagDataError, match=message):
         next(splitter.split(np.zeros(60), y, groups))
+
+
+def grouped_bags():
+    rng = np.random.default_rng(0)
+    group = np.repeat([f"patient {k}" for k in range(10)], rng.integers(1, 5, 10))
+    bags = random_bags(rng, n_bags=len(group))
+    return bags.with_group(group), random_labels(rng, bags)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_folds_never_tear_a_patient_apart(shuffle):
+    bags, y = grouped_bags()
+    group = np.array(bags.group)
+    tested = []
+    for train, test in BagGroupKFold(4, shuffle=shuffle, random_state=0 if shuffle else None).split(bags, y):
+        assert not set(group[train]) & set(group[test])
+        tested.extend(test)
+    assert sorted(tested) == list(range(len(bags)))
+
+
+def test_bags_without_groups_stand_for_themselves_in_folds():
+    rng = np.random.default_rng(0)
+    bags = random_bags(rng, n_bags=10)
+    folds = list(BagGroupKFold(5).split(bags))
+    assert sorted(len(test) for _, test in folds) == [2] * 5
+
+
+def test_cross_validation_by_groups_works_with_scikit_learn():
+    bags, y = grouped_bags()
+    assert len(cross_val_score(MILGPProbit(random_state=0), bags, y, cv=BagGroupKFold(3))) == 3
+
+
+def test_more_folds_than_groups_are_refused():
+    bags, y = grouped_bags()
+    with pytest.raises(BagDataError, match="there are only 10 groups"):
+        next(BagGroupKFold(11).split(bags, y))
+
+
+def test_held_out_answers_come_from_models_that_never_saw_the_group():
+    bags, y = grouped_bags()
+    model = MILGPProbit(random_state=0).fit(bags, y)
+    judge = held_out(model, bags, y, 3)
+    group = np.array(bags.group)
+    for name in ("patient 0", "patient 7"):
+        (fold,) = [test for test in judge.folds if group[test[group[test] == name]].size]
+        train = np.setdiff1d(np.arange(len(bags)), fold)
+        assert name not in group[train]
+        own, alone = bags[group == name], clone(model).fit(bags[train], y[train])
+        np.testing.assert_allclose(judge.predict_proba(bags)[group == name], alone.predict_proba(own))
+        inside = np.isin(bags.index, np.flatnonzero(group == name))
+        np.testing.assert_allclose(judge.predict_instance_proba(bags)[inside], alone.predict_instance_proba(own))

@@ -49,6 +49,16 @@ def pipeline(data):
     return make_pipeline(StandardScaler(), PCA(2), quick()).fit(*data)
 
 
+def test_pipelines_answer_given_labels_of_bags_and_about_parts(data, pipeline):
+    bags, y = data
+    prepared = pipeline.prepare(bags)
+    for name in ("predict_proba", "predict_instance_proba"):
+        expected = getattr(pipeline.model_, name)(prepared, given=y)
+        np.testing.assert_array_equal(getattr(pipeline, name)(bags, given=y), expected)
+    cut = Bags(bags.X, bags.index, feature_names=bags.feature_names, part=np.arange(bags.n_instances))
+    assert pipeline.predict_part_proba(cut).shape == (bags.n_instances, 2)
+
+
 def test_answers_are_those_of_the_model_on_prepared_bags(data, pipeline):
     bags, y = data
     prepared = PerInstance(PCA(2)).fit_transform(PerInstance(StandardScaler()).fit_transform(bags))

@@ -7,6 +7,7 @@ from bagwise._lazy import lazy_names
 if TYPE_CHECKING:
     from bagwise._version import __version__ as __version__
     from bagwise.bags import Bags
+    from bagwise.evidence.levels import two_levels
     from bagwise.evidence.statements import Evidence, count, fraction, guessed_fractions, label
     from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
     from bagwise.gp.feature_maps import register_feature_map
@@ -44,12 +45,14 @@ __all__ = [
     "load",
     "make_pipeline",
     "register_feature_map",
+    "two_levels",
 ]
 
 # Where each of these names is defined. A test compares this table with the imports above, which are for type checkers.
 _WHERE = {
     "__version__": "bagwise._version",
     "Bags": "bagwise.bags",
+    "two_levels": "bagwise.evidence.levels",
     "Evidence": "bagwise.evidence.statements",
     "count": "bagwise.evidence.statements",
     "fraction": "bagwise.evidence.statements",

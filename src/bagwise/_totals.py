@@ -40,6 +40,14 @@ def _numbers(given: NDArray[Any]) -> NDArray[np.float64]:
         raise BagDataError(f"weight: expected whole numbers ({error}).") from None
 
 
+def joined_weights(parts: Sequence[Ints | None], lengths: Sequence[int]) -> Ints | None:
+    """The weights of several, one after the other; rows without one stand for one individual each."""
+    if all(weight is None for weight in parts):
+        return None
+    pairs = zip(parts, lengths, strict=True)
+    return np.concatenate([np.ones(n, dtype=np.int64) if weight is None else weight for weight, n in pairs])
+
+
 def check_totals(weight: Ints | None, offsets: Ints, ids: Sequence[str]) -> None:
     """Every bag needs at least one individual."""
     if weight is None:

@@ -51,14 +51,21 @@ class Suggestions:
     rows: Ints | None  # of instances: their rows in the original table
     gains: Floats
     utilities: Floats
+    meta: pd.DataFrame | None = None  # of instances: what describes them
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per suggestion: its bag, of an instance the row of the original table, and what it adds."""
+        """One row per suggestion: its bag, of an instance the row of the original table, and what it adds.
+
+        Instances with metadata are described by it as well.
+        """
         place = {} if self.rows is None else {"row": self.rows}
-        return pd.DataFrame({"bag": list(self.ids)} | place | {"utility": self.gains})
+        whole = {"bag": list(self.ids)} | place | {"utility": self.gains}
+        names = [] if self.meta is None else [name for name in self.meta if name not in whole]
+        table = pd.DataFrame(whole)
+        return table if self.meta is None else pd.concat([table, self.meta[names]], axis=1)
 
 
 def suggest(
@@ -159,7 +166,8 @@ def _ranked(utilities: Floats, queries: Ints, random_state: Any) -> Ints:
 def _suggestions(bags: Bags, what: str, strategy: str, indices: Ints, gains: Floats, utilities: Floats) -> Suggestions:
     owners, rows = (indices, None) if what == "bags" else (bags.index[indices], bags.rows[indices])
     ids = tuple(bags.ids[owner] for owner in owners)
-    return Suggestions(what, strategy, indices, ids, rows, gains, utilities)
+    meta = None if rows is None or bags.meta is None else bags.meta.iloc[indices].reset_index(drop=True)
+    return Suggestions(what, strategy, indices, ids, rows, gains, utilities, meta)
 
 
 # ---------------------------------------------------------------- utilities of single queries

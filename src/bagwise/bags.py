@@ -9,23 +9,27 @@ import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bagwise import _columns as columns
 from bagwise import _validation as check
 from bagwise._archives import opened_archive
+from bagwise._bag_arrays import bag_parts, is_stored, plain_arrays
 from bagwise._files import PathLike, write_whole
-from bagwise._totals import check_totals, row_weights, rows_of_totals
-from bagwise.exceptions import BagDataError
+from bagwise._frames import PANDAS, as_pandas
+from bagwise._indexing import chosen_bags, leading_key
+from bagwise._long_tables import labelled_bags, listed_names, side_by_side
+from bagwise._totals import check_totals, joined_weights, row_weights, rows_of_totals
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.sources.opening import Wanted, open_bags, stored
 from bagwise.sources.rows import RowSource, StoredRows
+from bagwise.sources.rows import ragged_ranges as ragged_ranges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NO_BAGS = "there are no bags: the list is empty (0 sample(s)), while a minimum of 1 is required."
 _FORMAT = "bagwise-bags-1"
-_STORED = ("X", "data", "indices", "indptr", "shape", "offsets", "rows", "ids", "feature_names", "known", "weight")
 _SHOWN = 8  # bags in a notebook
 _KEEPS_NONE = "the selection is empty: it keeps no bag."
-_HOW_TO_INDEX = "bags are indexed by bag only: bags[3], bags[[0, 5]], bags[mask], bags[2:9], bags['id']"
 
 
 class Bags:
@@ -41,6 +45,10 @@ class Bags:
     feature_names : D names, taken from a frame's columns if not given
     known : N individually known instance labels used as evidence (0, 1 or NaN for unknown)
     weight : N whole numbers: how many individuals with these features the row stands for (1 each if not given)
+    part : N keys of parts below the bags (the slides of a patient); each part lies in one bag, and its rows stand
+        together in ``X``
+    meta : frame, or dict of columns, that describes the N instances (file, position, text); it is carried along and
+        shown beside answers, never learned from
     """
 
     def __init__(
@@ -51,19 +59,30 @@ class Bags:
         feature_names: Sequence[str] | None = None,
         known: Any = None,
         weight: Any = None,
+        part: Any = None,
+        meta: Any = None,
     ) -> None:
         matrix, names = check.feature_matrix(X, feature_names)
         check.check_not_empty(matrix)
         codes, ids = check.group_codes(groups, matrix.shape[0])
-        labels = check.known_labels(known, matrix.shape[0])
-        weights = row_weights(weight, matrix.shape[0])
-        rows = None if isinstance(matrix, StoredRows) else np.arange(matrix.shape[0])
-        if (np.diff(codes) < 0).any():
-            rows = np.argsort(codes, kind="stable")
-            matrix, labels, weights = matrix[rows], _chosen(labels, rows), _chosen(weights, rows)
+        parts = columns.part_keys(part, codes, ids)
+        order = codes if parts is None else codes * (int(parts[1].max()) + 1) + parts[1]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))])
-        check_totals(weights, offsets, ids)
-        self._set(matrix, offsets, ids, rows, names, labels, weights)
+        self._set(
+            matrix,
+            offsets,
+            ids,
+            None if isinstance(matrix, StoredRows) else np.arange(matrix.shape[0]),
+            names,
+            check.known_labels(known, matrix.shape[0]),
+            None if parts is None else parts[0],
+            columns.Meta.read(meta, matrix.shape[0]),
+            weight=row_weights(weight, matrix.shape[0]),
+        )
+        if (np.diff(order) < 0).any():
+            rows = np.argsort(order, kind="stable")
+            self._set(**(self._contents() | self._beside(rows) | {"X": matrix[rows], "rows": rows}))
+        check_totals(self._weight, offsets, ids)
 
     def _set(
         self,
@@ -73,7 +92,11 @@ class Bags:
         rows: Ints | None,
         feature_names: tuple[str, ...] | None,
         known: Floats | None,
-        weight: Ints | None,
+        part: NDArray[Any] | None = None,
+        meta: columns.Meta | None = None,
+        group: tuple[str, ...] | None = None,
+        kind: str = PANDAS,
+        weight: Ints | None = None,
     ) -> None:
         self._X = _frozen(X)
         self._offsets = _frozen(offsets.astype(np.int64))
@@ -81,22 +104,38 @@ class Bags:
         self._rows = None if rows is None else _frozen(rows)  # None: the rows of a file themselves know where they are
         self._feature_names = feature_names
         self._known = None if known is None else _frozen(known)
+        self._part = None if part is None else _frozen(part)
+        self._meta = meta
+        self._group = group
+        self._kind = kind
         self._weight = None if weight is None else _frozen(weight)
 
-    def _with(self, **changes: Any) -> Self:
-        """The same bags with some parts replaced."""
-        parts = {
+    def _contents(self) -> dict[str, Any]:
+        return {
             "X": self._X,
             "offsets": self._offsets,
             "ids": self._ids,
             "rows": self._rows,
             "feature_names": self._feature_names,
             "known": self._known,
+            "part": self._part,
+            "meta": self._meta,
+            "group": self._group,
+            "kind": self._kind,
             "weight": self._weight,
         }
+
+    def _with(self, **changes: Any) -> Self:
+        """The same bags with some parts replaced."""
         new = object.__new__(type(self))
-        new._set(**(parts | changes))
+        new._set(**(self._contents() | changes))
         return new
+
+    def _beside(self, rows: Any) -> dict[str, Any]:
+        """Everything beside the features that has one entry per instance, of some rows."""
+        each = {"rows": self._rows, "known": self._known, "part": self._part, "weight": self._weight}
+        chosen = {name: None if values is None else values[rows] for name, values in each.items()}
+        return chosen | {"meta": None if self._meta is None else self._meta.take(rows)}
 
     # ------------------------------------------------------------ other ways in
 
@@ -125,28 +164,133 @@ class Bags:
         features: str | Sequence[str] | None = None,
         label: str | Sequence[str] | None = None,
         instance_label: str | None = None,
+        part: str | None = None,
+        group: str | None = None,
+        meta: str | Sequence[str] = (),
         ignore: str | Sequence[str] = (),
         weight: str | None = None,
     ) -> Any:
-        """Bags from a long table with one row per instance.
+        """Bags from a long table with one row per instance: pandas, Polars, Arrow, a DuckDB relation.
 
         Returns the bags alone, ``(bags, y)`` when ``label`` is named (several labels give y one column each), and
         ``(bags, y, instance_y)`` when ``instance_label`` is named too (y is None without ``label``). ``features=None``
         takes every column that is not named otherwise; one of them that is not numeric is an error. ``weight`` names a
         column with the number of individuals that a row stands for.
+
+        ``part`` names a column of parts below the bags (the slides of a patient), ``group`` one of what stands above
+        them and may not be torn apart by a split (the patient of a slide), ``meta`` columns that describe instances.
         """
-        frame = _as_frame(df)
-        labels, instance, ignored = _listed(label), _listed(instance_label), _listed(ignore)
-        named = [bag, *labels, *instance, *ignored, *_listed(weight)]
-        columns = [name for name in frame.columns if name not in named] if features is None else _listed(features)
-        check.check_named_columns(frame, named, columns)
-        bags = cls(frame[columns], frame[bag].to_numpy(), weight=None if weight is None else frame[weight].to_numpy())
-        if not labels and instance_label is None:
-            return bags
-        y = _bag_labels(frame, labels, bags, single=isinstance(label, str))
-        if instance_label is None:
-            return bags, y
-        return bags, y, frame[instance_label].to_numpy()[bags.rows]
+        frame, kind = as_pandas(df)
+        described = listed_names(meta)
+        named = [
+            bag,
+            *listed_names(label),
+            *listed_names(instance_label),
+            *listed_names(part),
+            *listed_names(group),
+            *listed_names(weight),
+            *listed_names(ignore),
+        ]
+        used = [*named, *described]
+        chosen = [name for name in frame.columns if name not in used] if features is None else listed_names(features)
+        check.check_named_columns(frame, named, chosen)
+        return labelled_bags(
+            cls, frame[chosen], None, frame, bag, label, instance_label, part, group, described, weight, kind
+        )
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: PathLike,
+        table: Any = None,
+        *,
+        bag: str = "slide_id",
+        label: str | Sequence[str] | None = None,
+        part: str | None = None,
+        group: str | None = None,
+        file: str | None = None,
+        meta: str | Sequence[str] = (),
+        skip_bad: bool = False,
+    ) -> Any:
+        """Bags from a folder with one h5 file of tile features per slide, as TRIDENT, CLAM and STAMP write them.
+
+        Returns the bags, or ``(bags, y)`` when ``label`` is named. Positions of tiles (``coords``) go into
+        ``bags.meta``. Features are kept in single precision. Where all of them together need more memory than
+        ``bagwise.scale.within`` allows for rows, they stay in their files and are read when they are needed.
+
+        Parameters
+        ----------
+        folder : files ``*.h5`` with ``features`` (or ``feats``, ``patch_embeddings``) and ``coords``
+        table : a file or a frame with one row per h5 file; None makes a bag of every file
+        bag : column with the key of the bag; with ``part`` several files may belong to one bag
+        label : column(s) with labels of the bags
+        part : column with the key of the slide, where a bag is a patient
+        group : column of what no split may tear apart, where a bag is a slide (the patient)
+        file : column with the name of the h5 file; without it the key of the part, or of the bag, is that name
+        meta : columns of the table to carry along beside the positions
+        skip_bad : leave out files that cannot be used, files without a row and rows without a file, with a warning that
+            names them all; otherwise they are an error
+        """
+        from bagwise.io.folder import FolderTable, listed, read_folder
+
+        named = FolderTable(bag, part, group, file, tuple(listed_names(label)), tuple(listed_names(meta)))
+        found = read_folder(folder, table, named, skip_bad=skip_bad)
+        if found.skipped:
+            warn_user(f"{folder}: left out {len(found.skipped)}: {listed(found.skipped)}.", BagDataWarning)
+        if label is None:
+            return found.bags
+        y = found.labels.to_numpy()
+        return found.bags, y[:, 0] if isinstance(label, str) else y
+
+    @classmethod
+    def from_anndata(
+        cls,
+        adata: Any,
+        bag: str,
+        *,
+        features: str = "X",
+        label: str | Sequence[str] | None = None,
+        instance_label: str | None = None,
+        part: str | None = None,
+        group: str | None = None,
+        meta: str | Sequence[str] = (),
+    ) -> Any:
+        """Bags of cells from an AnnData object, also a backed one; returns what ``from_frame`` returns.
+
+        ``features`` names an entry of ``obsm`` ("X_pca"), or "X" for the matrix itself, which stays sparse if it is.
+        All other names are columns of ``obs``. The names of the cells are carried as ``bags.meta["cell"]``;
+        ``bagwise.io.add_to_anndata`` writes predictions back.
+        """
+        from bagwise.io.cells import cell_features
+
+        X, names = cell_features(adata, features)
+        obs = adata.obs.assign(cell=adata.obs_names.to_numpy())
+        described = [*listed_names(meta), "cell"]
+        return labelled_bags(cls, X, names, obs, bag, label, instance_label, part, group, described)
+
+    @classmethod
+    def concat(cls, parts: Iterable["Bags"]) -> Self:
+        """The bags of several, one after the other; ``rows`` count on. Ids must differ, columns must be the same."""
+        listed = list(parts)
+        if not listed:
+            raise BagDataError(NO_BAGS)
+        check.check_same_columns([(bags.X, bags.feature_names) for bags in listed], [bags.ids[0] for bags in listed])
+        ids = check.unique_ids(name for bags in listed for name in bags.ids)
+        sparse = any(scipy.sparse.issparse(bags.X) for bags in listed)
+        stack = scipy.sparse.vstack if sparse else np.concatenate
+        groups = np.repeat(np.array(ids, dtype=object), np.concatenate([bags.sizes for bags in listed]))
+        joined = cls(
+            stack([bags.X for bags in listed]),
+            groups,
+            feature_names=listed[0].feature_names,
+            known=columns.joined([bags.known for bags in listed], [bags.n_instances for bags in listed]),
+            part=columns.joined_parts([bags.part for bags in listed]),
+            meta=columns.joined_meta([bags._meta for bags in listed]),
+            weight=joined_weights([bags.weight for bags in listed], [bags.n_instances for bags in listed]),
+        )
+        if all(bags.group is None for bags in listed):
+            return joined
+        return joined.with_group(key for bags in listed for key in bags.group or bags.ids)
 
     @classmethod
     def open(
@@ -158,6 +302,9 @@ class Bags:
         label: Any = None,
         instance_label: Any = None,
         known: Any = None,
+        part: Any = None,
+        group: Any = None,
+        meta: str | Sequence[str] = (),
         ignore: str | Sequence[str] = (),
     ) -> Any:
         """Bags whose rows stay in their file and are read when they are needed, a bounded number at a time.
@@ -170,22 +317,37 @@ class Bags:
             name of a tensor, or an array.
         features : feature columns; None takes every column that is not named otherwise. For safetensors the name of
             the tensor with the rows ("X" if not given).
-        label, instance_label, known, ignore : as in ``from_frame``, and ``known`` for instances known one by one
+        label, instance_label, ignore : as in ``from_frame``
+        known : column, or array, of instances known one by one
+        part, group, meta : as in ``from_frame``; the rows of a part must stand together too. Columns of ``meta`` are
+            columns of a table, or tensors of a safetensors file.
 
         Returns the bags alone, ``(bags, y)`` or ``(bags, y, instance_y)``, as ``from_frame`` does. A file that changes
         while it is in use is an error.
         """
-        labels, instances = _several(label), _several(instance_label)
-        chosen = None if features is None else _listed(features)
-        found = open_bags(path, Wanted(bag, chosen, labels, instances, known, _listed(ignore)))
-        bags = object.__new__(cls)
-        bags._set(found.X, found.offsets, found.ids, None, found.feature_names, found.known, None)
+        chosen = None if features is None else listed_names(features)
+        labels, instances, described = _several(label), _several(instance_label), listed_names(meta)
+        groups, parts = _several(group), _several(part)
+        wanted = Wanted(bag, chosen, [*labels, *groups], [*instances, *parts, *described], known, listed_names(ignore))
+        found = open_bags(path, wanted)
+        of_bags, of_rows = iter(found.labels), iter(found.instance_labels)
+        y, instance_y = [next(of_bags) for _ in labels], [next(of_rows) for _ in instances]
+        bags = cls._opened(
+            found.X,
+            found.offsets,
+            found.ids,
+            found.feature_names,
+            known=found.known,
+            part=next(of_rows) if parts else None,
+            meta=dict(zip(described, of_rows, strict=True)),
+        )
+        bags = bags.with_group(next(of_bags)) if groups else bags
         if not labels and not instances:
             return bags
-        y = _side_by_side(found.labels, single=not isinstance(label, list | tuple)) if labels else None
+        told = side_by_side(y, single=not isinstance(label, list | tuple)) if labels else None
         if not instances:
-            return bags, y
-        return bags, y, _side_by_side(found.instance_labels, single=not isinstance(instance_label, list | tuple))
+            return bags, told
+        return bags, told, side_by_side(instance_y, single=not isinstance(instance_label, list | tuple))
 
     @classmethod
     def from_source(
@@ -196,8 +358,13 @@ class Bags:
         *,
         feature_names: Sequence[str] | None = None,
         known: Any = None,
+        part: Any = None,
+        meta: Any = None,
     ) -> Self:
-        """Bags whose rows come from an object with ``shape``, ``dtype`` and ``read(start, stop)``, bag after bag."""
+        """Bags whose rows come from an object with ``shape``, ``dtype`` and ``read(start, stop)``, bag after bag.
+
+        ``known``, ``part`` and ``meta`` are those of ``Bags``; the rows of a part must stand together.
+        """
         counts = np.asarray(sizes, dtype=np.int64)
         if counts.ndim != 1 or len(counts) == 0 or (counts < 1).any():
             raise BagDataError("sizes: expected the number of instances of every bag, at least 1 each.")
@@ -206,9 +373,19 @@ class Bags:
             raise BagDataError(f"ids: expected one id per bag ({len(counts)}), got {len(bag_ids)}.")
         offsets = np.concatenate([[0], np.cumsum(counts)])
         names = None if feature_names is None else check.texts(feature_names, "the name of a feature")
-        bags = object.__new__(cls)
         X = stored(source, bag_ids, offsets, names)
-        bags._set(X, offsets, bag_ids, None, names, check.known_labels(known, int(offsets[-1])), None)
+        return cls._opened(X, offsets, bag_ids, names, known=known, part=part, meta=meta)
+
+    @classmethod
+    def _opened(
+        cls, X: StoredRows, offsets: Ints, ids: tuple[str, ...], names: Any, *, known: Any, part: Any, meta: Any
+    ) -> Self:
+        """Bags of rows that stay where they are, so everything beside them has to be in their order."""
+        bags = object.__new__(cls)
+        parts = columns.parts_in_order(part, offsets, ids)
+        n_rows = int(offsets[-1])
+        described = columns.Meta.read(meta, n_rows)
+        bags._set(X, offsets, ids, None, names, check.known_labels(known, n_rows), parts, described)
         return bags
 
     @classmethod
@@ -227,10 +404,11 @@ class Bags:
         are one column of 0 and 1 for each group and the columns ``features`` of the bag. Returns the bags alone, or
         ``(bags, y)`` when ``label`` is named: the columns of what the bags state (shares, counts).
         """
-        frame, labels, covariates, totals = _as_frame(table), _listed(label), _listed(features), _listed(groups)
+        frame, kind = as_pandas(table)
+        labels, covariates, totals = listed_names(label), listed_names(features), listed_names(groups)
         check.check_named_columns(frame, [bag, *labels], [*totals, *covariates])
         X, keys, weight = rows_of_totals(frame, bag, totals, covariates)
-        bags = cls(X, keys, feature_names=[*totals, *covariates], weight=weight)
+        bags = cls(X, keys, feature_names=[*totals, *covariates], weight=weight)._with(kind=kind)
         if not labels:
             return bags
         stated = frame[labels].to_numpy()
@@ -245,6 +423,23 @@ class Bags:
     feature_names = property(lambda self: self._feature_names, doc="Column names, or None.")
     known = property(lambda self: self._known, doc="(N,) known instance labels (evidence), NaN unknown; or None.")
     weight = property(lambda self: self._weight, doc="(N,) number of individuals each row stands for; or None.")
+    part = property(lambda self: self._part, doc="(N,) key of the part that each instance belongs to; or None.")
+    frame_kind = property(lambda self: self._kind, doc="Kind of frame that the bags came from, such as 'polars'.")
+    group = property(lambda self: self._group, doc="(B,) what no split may tear apart, for every bag; or None.")
+
+    @property
+    def meta(self) -> pd.DataFrame | None:
+        """Columns that describe the instances, in the order of ``X``; or None."""
+        return None if self._meta is None else self._meta.to_frame()
+
+    def describe(self, instance: int) -> str:
+        """One instance for reading: its part and its metadata, or its row in the table where there is neither."""
+        part = [] if self._part is None else [str(self._part[instance])]
+        told = part + ([] if self._meta is None else [self._meta.describe(instance)])
+        return ", ".join(told) or f"row {self._row(instance)}"
+
+    def _row(self, instance: int) -> int:
+        return int(self._X.positions(instance) if self._rows is None else self._rows[instance])
 
     @property
     def rows(self) -> Ints:
@@ -318,11 +513,10 @@ class Bags:
             yield name, np.asarray(rows) if isinstance(rows, StoredRows) else rows
 
     def __getitem__(self, key: Any) -> Self:
-        if isinstance(key, tuple):  # bags[indices, ...], as scikit-learn asks
-            key = _leading_key(key)
+        key = leading_key(key)
         if isinstance(key, slice) and key.step in (None, 1):
             return self._stretch(*key.indices(len(self))[:2])
-        numbers = self._numbers(key)
+        numbers = chosen_bags(key, self._ids)
         if len(numbers) == 0:
             raise BagDataError(_KEEPS_NONE)
         sizes = self.sizes[numbers]
@@ -331,9 +525,8 @@ class Bags:
             X=self._X.of_bags(self._offsets, numbers) if self.stays_in_file else self._X[rows],
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             ids=tuple(self._ids[number] for number in numbers),
-            rows=None if self._rows is None else self._rows[rows],
-            known=_chosen(self._known, rows),
-            weight=_chosen(self._weight, rows),
+            group=None if self._group is None else tuple(self._group[number] for number in numbers),
+            **self._beside(rows),
         )
 
     def _stretch(self, start: int, stop: int) -> Self:
@@ -342,37 +535,30 @@ class Bags:
             raise BagDataError(_KEEPS_NONE)
         rows = slice(self._offsets[start], self._offsets[stop])
         return self._with(
-            X=self._X[rows],
             offsets=self._offsets[start : stop + 1] - self._offsets[start],
             ids=self._ids[start:stop],
-            rows=None if self._rows is None else self._rows[rows],
-            known=_chosen(self._known, rows),
-            weight=_chosen(self._weight, rows),
+            X=self._X[rows],
+            group=None if self._group is None else self._group[start:stop],
+            **self._beside(rows),
         )
 
-    def _numbers(self, key: Any) -> Ints:
-        everyone = np.arange(len(self))
-        if isinstance(key, slice):
-            chosen: Ints = everyone[key]
-            return chosen
-        if isinstance(key, str):
-            return everyone[[self._number_of(key)]]
-        asked = np.asarray(key)
-        if asked.shape == (0,):
-            return everyone[:0]
-        mask = asked.dtype.kind == "b"
-        if asked.ndim > 1 or asked.dtype.kind not in "iub" or (mask and asked.ndim == 0):
-            raise IndexError(f"{_HOW_TO_INDEX}; got {key!r}")
-        if mask and len(asked) != len(self):
-            raise IndexError(f"the mask has {len(asked)} entries, but there are {len(self)} bags")
-        if not mask and (asked.max() >= len(self) or asked.min() < -len(self)):
-            raise IndexError(f"there are {len(self)} bags, numbered from 0; got {key!r}")
-        return np.atleast_1d(everyone[asked])
+    # ------------------------------------------------------------ parts
 
-    def _number_of(self, name: str) -> int:
-        if name not in self._ids:
-            raise KeyError(f"there is no bag {name!r}; bags.ids begins with {check.shorten(self._ids)}")
-        return self._ids.index(name)
+    def by_part(self) -> Self:
+        """The parts as bags, rows as they are in ``X``; their ``group`` is the bag that they come from."""
+        if self._part is None:
+            raise BagDataError("these bags have no parts; name them with part=… when the bags are made.")
+        starts = columns.starts_of_parts(self._part, self._offsets)
+        ids, owners = self._part[starts[:-1]], self.index[starts[:-1]]
+        check_totals(self._weight, starts, ids)
+        group = tuple(self._ids[owner] for owner in owners)
+        return self._with(offsets=starts, ids=tuple(ids), part=None, group=group)
+
+    def merged(self, numbers: Ints, ids: Iterable[Any]) -> Self:
+        """Neighbouring bags as parts of larger ones; ``numbers``, which never fall, say which of ``ids`` each is in."""
+        starts = np.searchsorted(numbers, np.arange(int(numbers[-1]) + 2))
+        keys = np.repeat(np.array(self._ids, dtype=object), self.sizes)
+        return self._with(offsets=self._offsets[starts], ids=check.unique_ids(ids), part=keys, group=None)
 
     # ------------------------------------------------------------ labels
 
@@ -383,6 +569,22 @@ class Bags:
     def with_known(self, z: Any) -> Self:
         """The same bags with individually known instance labels as evidence (0, 1, NaN; in the order of ``X``)."""
         return self._with(known=check.known_labels(z, self.n_instances))
+
+    def with_group(self, group: Mapping[Any, Any] | pd.Series | Iterable[Any]) -> Self:
+        """The same bags with what no split may tear apart (the patient of every slide): one key per bag, or by id."""
+        keys = self.align(group) if isinstance(group, Mapping | pd.Series) else group
+        return self._with(group=columns.checked_group(keys, len(self)))
+
+    def with_rows(self, rows: Any) -> Self:
+        """The same bags with other positions of their rows in the user's table, in the order of ``X``."""
+        positions = np.asarray(rows)
+        if positions.shape != (self.n_instances,) or positions.dtype.kind not in "iu":
+            raise BagDataError(f"rows: expected one whole number per instance ({self.n_instances}).")
+        return self._with(rows=positions)
+
+    def with_meta(self, meta: Any) -> Self:
+        """The same bags with other columns that describe the instances, in the order of ``X``; None for none."""
+        return self._with(meta=columns.Meta.read(meta, self.n_instances))
 
     def with_weight(self, weight: Any) -> Self:
         """The same bags with the number of individuals that each row stands for (in the order of ``X``), or None."""
@@ -406,31 +608,14 @@ class Bags:
         if self._weight is None:
             return self
         rows = np.repeat(np.arange(self.n_instances), self._weight)
-        return self._with(
-            X=self._X[rows],
-            offsets=np.concatenate([[0], np.cumsum(self.totals)]),
-            rows=self.rows[rows],
-            known=_chosen(self._known, rows),
-            weight=None,
-        )
+        offsets, beside = np.concatenate([[0], np.cumsum(self.totals)]), self._beside(rows)
+        return self._with(**beside | {"X": self._X[rows], "offsets": offsets, "rows": self.rows[rows], "weight": None})
 
     # ------------------------------------------------------------ files
 
     def save(self, path: PathLike) -> None:
         """Write an ``.npz`` file (plain arrays, whole or not at all)."""
-        arrays: dict[str, Any] = {"format": np.array(_FORMAT), "offsets": self._offsets, "rows": self.rows}
-        arrays["ids"] = np.array(self._ids, dtype=str)
-        if scipy.sparse.issparse(self._X):
-            arrays |= {"data": self._X.data, "indices": self._X.indices, "indptr": self._X.indptr}
-            arrays["shape"] = np.array(self._X.shape)
-        else:
-            arrays["X"] = self._X
-        if self._feature_names is not None:
-            arrays["feature_names"] = np.array(self._feature_names, dtype=str)
-        if self._known is not None:
-            arrays["known"] = self._known
-        if self._weight is not None:
-            arrays["weight"] = self._weight
+        arrays: dict[str, Any] = {"format": np.array(_FORMAT)} | plain_arrays(self, self._meta)
         write_whole(path, lambda stream: np.savez_compressed(stream, **arrays))
 
     @classmethod
@@ -441,19 +626,13 @@ class Bags:
                 raise BagDataError(
                     f"{path}: not written by Bags.save; bagwise.datasets.read_npz reads other .npz archives."
                 )
-            stored = {name: archive[name] for name in _STORED if name in archive}
+            stored = {name: archive[name] for name in archive if is_stored(name)}
         bags = object.__new__(cls)
         try:
-            bags._set(**_parts(stored))
+            bags._set(**bag_parts(stored))
         except Exception as error:
             raise BagDataError(f"{path}: the file of bags is damaged ({error}).") from error
         return bags
-
-
-def ragged_ranges(starts: Ints, sizes: Ints) -> Ints:
-    """``concatenate([arange(a, a + n) for a, n in zip(starts, sizes)])`` without the loop."""
-    before = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
 
 def as_bags(X: Any) -> Bags:
@@ -474,11 +653,6 @@ def _is_table(item: Any) -> bool:
     return len(getattr(item, "shape", ())) == 2
 
 
-def _chosen(values: Any, rows: Any) -> Any:
-    """Some entries of what bags may have for every row."""
-    return None if values is None else values[rows]
-
-
 def _frozen(array: Any) -> Any:
     """A view that cannot be written through (sparse matrices and rows in files are left as they are)."""
     if scipy.sparse.issparse(array) or isinstance(array, StoredRows):
@@ -486,12 +660,6 @@ def _frozen(array: Any) -> Any:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def _leading_key(key: tuple[Any, ...]) -> Any:
-    if len(key) != 2 or key[1] is not Ellipsis:
-        raise IndexError(_HOW_TO_INDEX)
-    return key[0]
 
 
 def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
@@ -504,54 +672,6 @@ def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
     return matrix, names
 
 
-def _as_frame(df: Any) -> pd.DataFrame:
-    if not isinstance(df, pd.DataFrame) and not hasattr(df, "to_pandas"):
-        raise BagDataError(f"from_frame: expected a pandas frame or an Arrow table, got {type(df).__name__}.")
-    frame: pd.DataFrame = df if isinstance(df, pd.DataFrame) else df.to_pandas()
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
-        raise BagDataError(f"the table has more than one column {check.shorten(repeated)}; rename or drop one.")
-    return frame
-
-
-def _listed(names: str | Sequence[str] | None) -> list[str]:
-    return [names] if isinstance(names, str) else list(names or ())
-
-
 def _several(given: Any) -> list[Any]:
     """Names or arrays, one of them or a list."""
     return [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
-
-
-def _bag_labels(frame: pd.DataFrame, labels: list[str], bags: Bags, *, single: bool) -> Any:
-    if not labels:
-        return None
-    columns = [check.label_of_bags(frame[name].iloc[bags.rows], bags.index, bags.ids) for name in labels]
-    return _side_by_side(columns, single=single)
-
-
-def _side_by_side(columns: list[NDArray[Any]], *, single: bool) -> NDArray[Any]:
-    return columns[0] if single else np.stack(columns, axis=1)
-
-
-# ---------------------------------------------------------------- reading what save wrote
-
-
-def _parts(stored: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """The attributes of the bags in a file, checked as closely as if they were new."""
-    names = list(stored["feature_names"]) if "feature_names" in stored else None
-    X, feature_names = check.feature_matrix(_stored_matrix(stored), names)
-    check.check_not_empty(X)
-    ids, offsets, rows = check.texts(stored["ids"], "the id of a bag"), stored["offsets"], stored["rows"]
-    check.check_layout(offsets, rows, len(ids), X.shape[0])
-    known = check.known_labels(stored.get("known"), X.shape[0])
-    weight = row_weights(stored.get("weight"), X.shape[0])
-    check_totals(weight, offsets, ids)
-    own = {"known": known, "weight": weight, "feature_names": feature_names}
-    return {"X": X, "offsets": offsets, "ids": ids, "rows": rows} | own
-
-
-def _stored_matrix(stored: dict[str, NDArray[Any]]) -> Any:
-    if "X" in stored:
-        return stored["X"]
-    return check.stored_matrix(*(stored[name] for name in ("data", "indices", "indptr", "shape")))

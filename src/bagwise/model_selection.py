@@ -4,13 +4,112 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import BaseShuffleSplit
+from sklearn.base import clone
+from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit, GroupKFold, StratifiedGroupKFold
 
-from bagwise._validation import check_count, random_stream
+from bagwise._validation import check_count, check_flag, random_stream
+from bagwise.bags import Bags, ragged_ranges
 from bagwise.exceptions import BagDataError
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class BagGroupKFold(BaseCrossValidator):
+    """Folds that never tear a group apart: all slides of a patient are in one fold.
+
+    Groups are those of the bags (``bags.group``, from ``Bags.from_frame(..., group="patient")``); where there are none,
+    every bag stands for itself. Where ``y`` has a few classes, the folds have about the same share of each. A
+    scikit-learn splitter: ``cross_val_score(model, bags, y, cv=BagGroupKFold(5))``.
+
+    Parameters
+    ----------
+    n_splits : number of folds, at least 2
+    shuffle : deal groups at random, rather than by their order and size
+    random_state : as in scikit-learn, where they are dealt at random
+    """
+
+    def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """The number of folds."""
+        return check_count("n_splits", self.n_splits, least=2)
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Ints, Ints]]:
+        """Numbers of the training bags and of the test bags for every fold; ``groups`` replaces those of the bags."""
+        keys = _groups_of(X, groups)
+        if len(np.unique(keys)) < self.get_n_splits():
+            raise BagDataError(
+                f"n_splits={self.n_splits}: there are only {len(np.unique(keys))} groups; every fold needs one."
+            )
+        kinds = _kinds(y, len(keys))
+        folds = StratifiedGroupKFold if kinds is not None else GroupKFold
+        dealt = {"shuffle": check_flag("shuffle", self.shuffle), "random_state": self.random_state}
+        how = dealt if self.shuffle else {}
+        yield from folds(self.n_splits, **how).split(np.zeros(len(keys)), kinds, keys)
+
+
+class HeldOut:
+    """Answers about bags by models that were not fitted on them; enough of an estimator for reports and metrics.
+
+    ``folds`` are the numbers of the bags that each of the ``models`` has not seen.
+    """
+
+    def __init__(self, models: list[Any], folds: list[Ints], bags: Bags) -> None:
+        self.rule_ = getattr(models[0], "rule_", models[0])  # baselines have none and say ``of_classes`` themselves
+        self.classes_, self.label_names_ = models[0].classes_, models[0].label_names_
+        self.evidence = getattr(models[0], "evidence", "label")
+        self.instance_classes_ = getattr(models[0], "instance_classes_", None)
+        self.models, self.folds, self._bags = models, folds, bags
+
+    def predict_proba(self, bags: Bags) -> Floats:
+        """Probabilities of the bags, each by the model of its fold."""
+        return self._joined("predict_proba", np.concatenate(self.folds))
+
+    def predict_instance_proba(self, bags: Bags) -> Floats:
+        """Probabilities of the instances, each by the model of its bag's fold."""
+        starts, sizes = self._bags.offsets[:-1], self._bags.sizes
+        return self._joined(
+            "predict_instance_proba", np.concatenate([ragged_ranges(starts[fold], sizes[fold]) for fold in self.folds])
+        )
+
+    def _joined(self, ask: str, places: Ints) -> Floats:
+        pairs = zip(self.models, self.folds, strict=True)
+        found: Floats = np.concatenate([getattr(model, ask)(self._bags[fold]) for model, fold in pairs])
+        return found[np.argsort(places)]
+
+
+def held_out(model: Any, bags: Bags, y: Any, n_splits: int) -> HeldOut:
+    """Fit the settings of a model once for every fold, on all other folds; no group of bags is in two of them."""
+    check_count("folds", n_splits, least=2)
+    values = np.asarray(y)
+    if y is None or values.ndim > 2:
+        raise BagDataError("folds: there is nothing to learn from; every fold needs labels.")
+    splits = list(BagGroupKFold(n_splits, shuffle=True, random_state=0).split(bags, values))
+    rows = y.iloc if isinstance(y, pd.DataFrame | pd.Series) else y
+    models = [clone(model).fit(bags[train], rows[train]) for train, _ in splits]
+    return HeldOut(models, [test for _, test in splits], bags)
+
+
+def _groups_of(X: Any, groups: Any) -> NDArray[Any]:
+    if groups is not None:
+        return _codes(groups, len(X))
+    own = getattr(X, "group", None)
+    return np.arange(len(X)) if own is None else _codes(own, len(X))
+
+
+def _kinds(y: Any, n_bags: int) -> NDArray[Any] | None:
+    """What folds are to be alike in: classes of which there are few (missing is one more), else nothing."""
+    values = np.asarray(y) if isinstance(y, np.ndarray | list | tuple | pd.Series) else np.empty(0)
+    if values.shape != (n_bags,):
+        return None
+    codes = pd.factorize(values)[0]
+    return codes if len(np.unique(codes)) <= max(2, n_bags // 10) else None
 
 
 class RetrievalSplit(BaseShuffleSplit):

@@ -90,9 +90,9 @@ class BagPipeline(Pipeline):
         """The last step."""
         return self.steps[-1][1]
 
-    def predict_instance_proba(self, bags: Any) -> NDArray[np.float64]:
-        """Probabilities of every instance, in the order of ``bags.X``."""
-        found: NDArray[np.float64] = self.model_.predict_instance_proba(self.prepare(bags))
+    def predict_instance_proba(self, bags: Any, **asked: Any) -> NDArray[np.float64]:
+        """Probabilities of every instance, in the order of ``bags.X``; ``given`` as in the model's own method."""
+        found: NDArray[np.float64] = self.model_.predict_instance_proba(self.prepare(bags), **asked)
         return found
 
     def predict_instances(self, bags: Any) -> NDArray[Any]:

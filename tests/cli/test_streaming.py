@@ -83,3 +83,17 @@ def test_cli_reads_a_folder_of_parquet_files(made, tmp_path):
 
 def test_cli_refuses_a_size_that_is_none(made):
     assert "memory='lots'" in refused("predict", made / "whole.model", made / "t.parquet", "--memory", "lots")
+
+
+def test_cli_parts_and_metadata_of_a_table_that_stays_in_its_file_are_answered_for_alike(made, tmp_path):
+    frame = pd.read_parquet(made / "t.parquet")
+    frame["part"] = frame["slide"] + "-" + (frame.groupby("slide").cumcount() // 3).astype(str)
+    frame.assign(page=np.arange(len(frame))).to_parquet(tmp_path / "parts.parquet")
+    for memory in ("1GB", "1KB"):
+        outputs = [f for what in ("parts", "instances") for f in (f"--{what}", tmp_path / f"{memory}-{what}.csv")]
+        extra = ("--part", "part", "--meta", "page", "--memory", memory)
+        done("predict", made / "whole.model", tmp_path / "parts.parquet", *extra, *outputs)
+    for what in ("parts", "instances"):
+        whole, stored = (pd.read_csv(tmp_path / f"{memory}-{what}.csv") for memory in ("1GB", "1KB"))
+        assert {"bag", "part"} <= set(stored)
+        pd.testing.assert_frame_equal(whole, stored, atol=1e-12)

@@ -51,6 +51,12 @@ def test_values_are_those_of_a_cross_validation_done_by_hand(problem, result):
     assert (tested == 1).all()
 
 
+def test_groups_of_the_bags_themselves_are_kept_whole(problem, result):
+    bags, y, truth = problem
+    found = compared((bags.with_group(np.arange(36) // 2), y, truth), groups=None)
+    assert found.values("mil-gp-probit").equals(result.values("mil-gp-probit"))
+
+
 def _split_of(problem, fold):
     folds = draw_folds(problem[1].astype(float), np.arange(36) // 2, 3, 1, 0, stratify=True)
     return folds[0] == fold

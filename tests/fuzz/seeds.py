@@ -52,7 +52,15 @@ def make_seeds(folder: Path) -> Seeds:
         bag=frame["bag"].to_numpy(dtype=str),
         y=np.array(list("nyynynynyn")),
     )
-    named.with_known(frame["seen"].to_numpy()).save(folder / "saved.npz")
+    whole = Bags(
+        named.X,
+        frame["bag"],
+        feature_names=["u", "v"],
+        known=frame["seen"],
+        part=[f"{name}-{number % 2}" for number, name in enumerate(frame["bag"])],
+        meta={"text": frame["bag"], "number": np.arange(len(frame))},
+    )
+    whole.with_group(y).save(folder / "saved.npz")
     settings = {"n_inducing": 5, "max_iter": 2, "random_state": 0}
     fitted = MILGPProbit(**settings).fit(named, y)
     fitted.columns_ = {"bag": "bag", "known": None, "label": ["y"], "arrays": []}

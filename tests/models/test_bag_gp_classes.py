@@ -7,6 +7,7 @@ import bagwise
 from bagwise import BagGP, Bags, Evidence, label
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError
 from bagwise.inference import class_engines
+from bagwise.io import instance_table, part_table
 from bagwise.models._base import class_fit
 
 CENTRES = np.array([[3.0, 0.0], [0.0, 3.0], [-3.0, -2.0]])
@@ -202,12 +203,26 @@ def test_given_is_refused_where_it_means_nothing(fitted):
     bags, _, y, _ = problem(6)
     labels = BagGP(**FAST).fit(bags, y > 0)
     for ask in (labels.predict_proba, labels.predict_instance_proba):
-        with pytest.raises(BagDataError, match="for models of classes"):
+        with pytest.raises(BagDataError, match="y holds '2'; the model was fitted with the classes 'False', 'True'"):
             ask(bags, given=y)
     with pytest.raises(BagDataError, match="may have none of the classes, but no bag of the fit could"):
         fitted.predict_proba(bags, given=[{"none of them"}] + [None] * 5)
     with pytest.raises(AttributeError, match="was not fitted to classes"):
         labels.instance_classes_  # noqa: B018
+
+
+def test_a_model_of_classes_says_nothing_of_parts_and_is_told_in_tables_what_bags_state(fitted):
+    bags, *_ = problem(6)
+    stated = [{"ant"}, {"bee", "cat"}] + [None] * 4
+    parts = Bags(bags.X, bags.index, part=np.arange(bags.n_instances))
+    for ask in (fitted.predict_part_proba, fitted.predict_instance_spread):
+        with pytest.raises(BagDataError, match="chooses one class out of many; it cannot say how"):
+            ask(parts)
+    with pytest.raises(BagDataError, match="no answers about parts"):
+        part_table(fitted, parts)
+    table, expected = instance_table(fitted, bags, given=stated), fitted.predict_instance_proba(bags, given=stated)
+    columns = [f"probability_{name}" for name in fitted.instance_classes_]
+    np.testing.assert_array_equal(table[columns], expected[np.argsort(bags.rows)])
 
 
 def test_a_model_of_classes_can_be_fitted_to_labels_again(fitted):

@@ -8,19 +8,23 @@ MUTANTS = [
         "test_bags.py",
         (
             "known labels stay where they were when rows are sorted",
-            "None if labels is None else labels[rows]",
-            "labels",
+            'each = {"rows": self._rows, "known": self._known, "part": self._part, "weight": self._weight}\n',
+            'each = {"rows": self._rows, "part": self._part, "weight": self._weight}\n',
         ),
         (
             "rows of chosen bags are numbered anew",
-            "for number in numbers),\n            rows=None if self._rows is None else self._rows[rows]",
-            "for number in numbers),\n            rows=None if self._rows is None else np.arange(len(rows))",
+            "for number in numbers),\n            **self._beside(rows),",
+            "for number in numbers),\n            **self._beside(rows) | {'rows': np.arange(len(rows))},",
         ),
         (
             "a stretch of bags keeps the offsets of all",
             "self._offsets[start : stop + 1] - self._offsets[start]",
             "self._offsets[start : stop + 1] - self._offsets[0]",
         ),
+    ),
+    *mutants_of(
+        "_long_tables.py",
+        "test_bags.py",
         (
             "instance labels come in the order of the table",
             "frame[instance_label].to_numpy()[bags.rows]",
@@ -119,7 +123,7 @@ MUTANTS = [
             "isinstance(cell, str) and _FORMULA.match(cell)",
             "isinstance(cell, str) and not _FORMULA.match(cell)",
         ),
-        ("bag keys lose their first letter", "frame[bag] = frame[bag].str[1:]", "frame[bag] = frame[bag].str[2:]"),
+        ("bag keys lose their first letter", "frame[name] = frame[name].str[1:]", "frame[name] = frame[name].str[2:]"),
     ),
     *mutants_of(
         "io/npz.py",
@@ -150,8 +154,8 @@ MUTANTS = [
         "io/test_predictions.py",
         (
             "instances come bag by bag",
-            'return table.sort_values("row", kind="stable", ignore_index=True)',
-            "return table",
+            'whole.sort_values("row", kind="stable", ignore_index=True)',
+            "whole",
         ),
         (
             "the standard deviation is a variance",

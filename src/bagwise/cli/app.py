@@ -17,19 +17,27 @@ from bagwise.cli.arguments import (
     Data,
     FeatureColumns,
     FractionColumn,
+    GivenLabel,
+    GroupColumn,
     IgnoredColumns,
     InstanceColumns,
     KnownColumn,
     LabelColumns,
     Memory,
+    MetaColumns,
     ModelFile,
+    PartColumn,
+    PartLabel,
     Raw,
+    SkipBad,
+    TableFile,
     WeightColumn,
 )
 from bagwise.cli.bench import bench
 from bagwise.cli.compare import compare
+from bagwise.cli.heatmap import heatmap
 from bagwise.cli.label import label_page
-from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_written
+from bagwise.cli.messages import plain_warnings, print_anything, say_fitted, say_refusal, say_skipped, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names, parse_settings
 from bagwise.cli.sorting import sort_by_bag
 from bagwise.cli.stated import NAME_THEM, StatedColumns, chosen
@@ -121,6 +129,12 @@ def fit(
     weight: WeightColumn = None,
     features: FeatureColumns = None,
     ignore: IgnoredColumns = None,
+    part: PartColumn = None,
+    part_label: PartLabel = None,
+    group: GroupColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -143,9 +157,11 @@ def fit(
 ) -> None:
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     named = chosen(label, fraction, count, candidates)
-    refuse_mistyped(data, (bag, known, weight, *_names(named), *parse_names(features), *parse_names(ignore)))
+    described = (weight, part, part_label, group, *parse_names(meta))
+    refuse_mistyped(data, (bag, known, *_names(named), *parse_names(features), *parse_names(ignore), *described))
     _check_model(model)
     from bagwise.cli import evidence as cli_evidence
+    from bagwise.cli.layout import at_two_levels, layout_notes, layout_of, with_part_label
     from bagwise.models import discover_estimators
     from bagwise.scale import on_address, within
 
@@ -158,13 +174,17 @@ def fit(
     check_outputs(
         {"--output": output, "--set checkpoint": checkpoint if isinstance(checkpoint, str) else None}, (data,)
     )
+    layout = layout_of(part, group, meta, table, skip_bad)
+    names, unused, wanted = parse_names(features), parse_names(ignore), with_part_label(layout, part_label)
     with within(memory=memory, cache=cache) if cluster is None else on_address(cluster, memory=memory):
-        names, unused = parse_names(features), parse_names(ignore)
-        found = cli_evidence.read_for_fit(data, bag, stated, known, names, unused, weight=weight)
+        read = cli_evidence.read_for_fit(data, bag, stated, known, names, unused, weight=weight, layout=wanted)
+        found = at_two_levels(read, part_label)
         started = time.perf_counter()
         estimator.fit(found.bags, found.y)
-    estimator.save(output, notes=cli_evidence.columns(data, bag, stated, known, found, weight))
+    notes = cli_evidence.columns(data, bag, stated, known, found, weight)
+    estimator.save(output, notes=notes | layout_notes(layout))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)
+    say_skipped(found.skipped)
 
 
 @app.command()
@@ -173,36 +193,51 @@ def predict(
     data: Data,
     instances: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per instance.")] = None,
     bags: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per bag.")] = None,
+    parts: Annotated[Path | None, typer.Option(metavar="OUT", help="Table to write, one row per part.")] = None,
     bag: BagColumn = None,
+    part: PartColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
+    given_label: GivenLabel = None,
     raw: Raw = False,
     memory: Memory = None,
 ) -> None:
-    """Predict every instance and every bag. Without --instances or --bags the bags are printed."""
-    refuse_mistyped(data, (bag,))
+    """Predict every instance, part and bag. Without --instances, --parts or --bags the bags are printed."""
+    refuse_mistyped(data, (bag, part, given_label, *parse_names(meta)))
     from bagwise.cli.evidence import fitted_features, open_model
+    from bagwise.cli.layout import layout_of
     from bagwise.io.bag_data import read_bags
-    from bagwise.io.predictions import bag_table
+    from bagwise.io.predictions import bag_table, part_table
     from bagwise.io.tables import suffix_to_write, write_table
     from bagwise.scale import within
 
-    for path in filter(None, (instances, bags)):
-        suffix_to_write(path)
-    check_outputs({"--instances": instances, "--bags": bags}, (model, data))
+    asked = {"instances": instances, "parts": parts, "bags": bags}
+    for wanted in filter(None, asked.values()):
+        suffix_to_write(wanted)
+    check_outputs({f"--{what}": path for what, path in asked.items()}, (model, data))
     saved = open_model(model)
-    estimator, labels = saved.estimator, saved.label_names()
+    estimator = saved.estimator
     with within(memory=memory):
-        columns = saved.columns
         known = read_bags(
-            data, bag=bag or columns.get("bag"), weight=columns.get("weight"), features=fitted_features(estimator)
+            data,
+            bag=bag or saved.columns.get("bag"),
+            labels=parse_names(given_label),
+            weight=saved.columns.get("weight"),
+            features=fitted_features(estimator),
+            layout=layout_of(part, None, meta, table, skip_bad, saved.columns),
         )
+    how: dict[str, Any] = {"labels": saved.label_names(), "given": None if given_label is None else known.y}
     if instances is not None:
-        _write_instances(estimator, known.bags, labels, instances, raw)
+        _write_instances(estimator, known.bags, how, instances, raw)
         say_written("instances", instances)
-    if bags is not None:
-        write_table(bag_table(estimator, known.bags, labels), bags, raw=raw)
-        say_written("bags", bags)
-    if instances is None and bags is None:
-        print_frame(bag_table(estimator, known.bags, labels))
+    for what, path, make in (("parts", parts, part_table), ("bags", bags, bag_table)):
+        if path is not None:
+            write_table(make(estimator, known.bags, **how), path, raw=raw)
+            say_written(what, path)
+    if not any(asked.values()):
+        print_frame(bag_table(estimator, known.bags, **how))
+    say_skipped(known.skipped)
 
 
 @app.command()
@@ -215,6 +250,13 @@ def evaluate(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
+    group: GroupColumn = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="Fit K times on the other folds of DATA and judge what was held out."),
+    ] = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
     json_output: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Write the measures as JSON.")
     ] = None,
@@ -223,12 +265,14 @@ def evaluate(
     """Measure how good the probabilities are: of bags and, where instance labels exist, of instances.
 
     The truth about bags is looked for where the fit found it; --label, --fraction, --count or --candidates name
-    another.
+    another. With --folds the settings of MODEL are fitted to DATA anew; no --group is in two folds.
     """
     stated = chosen(label, fraction, count, candidates)
-    refuse_mistyped(data, (bag, *_names(stated), *parse_names(instance_label)))
+    refuse_mistyped(data, (bag, group, *_names(stated), *parse_names(instance_label)))
     from bagwise.cli.evidence import open_model, read_for, truth
+    from bagwise.cli.layout import layout_of
     from bagwise.io.plain_json import plain_numbers
+    from bagwise.model_selection import held_out
     from bagwise.report import content
     from bagwise.report.answers import collect
     from bagwise.scale import within
@@ -236,18 +280,21 @@ def evaluate(
     check_outputs({"--json": json_output}, (model, data))
     saved = open_model(model)
     only_instances = stated is None and instance_label is not None
+    layout = layout_of(None, group, None, table, skip_bad, saved.columns)
     with within(memory=memory):
-        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances)
+        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=only_instances, layout=layout)
     if known.y is None and known.instance_y is None:
         raise BagDataError(f"{data}: there is nothing to compare with; {NAME_THEM}.")
     stated_truth = truth(saved, known, stated, data)
-    found = content.reports(collect(saved.estimator, known.bags, stated_truth, known.instance_y, saved.label_names()))
+    judge = saved.estimator if folds is None else held_out(saved.estimator, known.bags, known.y, folds)
+    found = content.reports(collect(judge, known.bags, stated_truth, known.instance_y, saved.label_names()))
     if json_output is None or not is_standard_output(json_output):
         print_measures(found)
     if json_output is not None:
         text = json.dumps({"model": saved.estimator.card.name} | plain_numbers(found), indent=2, allow_nan=False)
         write_whole(json_output, lambda stream: stream.write(text.encode("utf-8")))
         say_written("measures", json_output)
+    say_skipped(known.skipped)
 
 
 @app.command("suggest")
@@ -262,13 +309,17 @@ def suggest_to_label(
     ] = "bald",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Table to write.")] = None,
     bag: BagColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
     raw: Raw = False,
     memory: Memory = None,
 ) -> None:
     """Suggest what to label next. If some bags (or instances) are labelled already, only the others are suggested."""
-    refuse_mistyped(data, (bag,))
+    refuse_mistyped(data, (bag, *parse_names(meta)))
     from bagwise import active
     from bagwise.cli.evidence import open_model, read_for
+    from bagwise.cli.layout import layout_of
     from bagwise.io.tables import suffix_to_write, write_table
     from bagwise.scale import within
 
@@ -276,8 +327,9 @@ def suggest_to_label(
         suffix_to_write(output)
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
+    layout = layout_of(None, None, meta, table, skip_bad, saved.columns)
     with within(memory=memory):
-        known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
+        known = read_for(saved, data, bag, None, may_be_absent=True, with_known=True, layout=layout)
     queries = _unlabelled(known) if what == "bags" else known.bags
     found = active.suggest(saved.estimator, queries, what=what, n=n, strategy=strategy).to_frame()
     if output is None:
@@ -286,6 +338,7 @@ def suggest_to_label(
     else:
         write_table(found, output, raw=raw)
         say_written("suggestions", output)
+    say_skipped(known.skipped)
 
 
 @app.command()
@@ -299,6 +352,13 @@ def report(
     count: CountColumns = None,
     candidates: CandidateColumns = None,
     instance_label: InstanceColumns = None,
+    part: PartColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
+    given_label: Annotated[
+        bool, typer.Option("--given-label", help="Judge instances given the label of their own bag, where it is known.")
+    ] = False,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     image_shape: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Where the features are the pixels of an image.")
@@ -308,26 +368,31 @@ def report(
     """Write one HTML page about some bags: measures and diagrams where the truth is known, and a table of all bags."""
     shape = parse_image_shape(image_shape)
     stated = chosen(label, fraction, count, candidates)
-    refuse_mistyped(data, (bag, *_names(stated), *parse_names(instance_label)))
+    refuse_mistyped(data, (bag, part, *_names(stated), *parse_names(instance_label), *parse_names(meta)))
     from bagwise.cli.evidence import open_model, read_for, truth
+    from bagwise.cli.layout import layout_of
     from bagwise.report.page import TITLE, write_report
     from bagwise.scale import within
 
     check_outputs({"--output": output}, (model, data))
     saved = open_model(model)
+    layout = layout_of(part, None, meta, table, skip_bad, saved.columns)
     with within(memory=memory):
-        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None)
+        known = read_for(saved, data, bag, stated, instance_label, may_be_absent=stated is None, layout=layout)
+    stated_truth = truth(saved, known, stated, data)
     write_report(
         saved.estimator,
         known.bags,
-        truth(saved, known, stated, data),
+        stated_truth,
         output,
         instance_y=known.instance_y,
         title=TITLE if title is None else title,
         image_shape=shape,
         labels=saved.label_names(),
+        given=stated_truth if given_label else None,
     )
     say_written("report", output)
+    say_skipped(known.skipped)
 
 
 @app.command()
@@ -369,6 +434,7 @@ def demo(
 
 
 app.command()(bench)
+app.command()(heatmap)
 app.command()(compare)
 app.command("label")(label_page)
 app.command("sort")(sort_by_bag)
@@ -391,16 +457,16 @@ def _check_model(name: str) -> None:
         raise BagDataError(f"--model {name}: there is no such model; there are {', '.join(known)}.")
 
 
-def _write_instances(estimator: Any, bags: "Bags", labels: Any, path: Path, raw: bool) -> None:
+def _write_instances(estimator: Any, bags: "Bags", how: dict[str, Any], path: Path, raw: bool) -> None:
     """Rows that stay in their file are answered for part by part."""
     from bagwise.io.predictions import instance_table
     from bagwise.io.streamed import instance_tables, write_parts
     from bagwise.io.tables import write_table
 
     if bags.stays_in_file:
-        write_parts(instance_tables(estimator, bags, labels), path, raw=raw)
+        write_parts(instance_tables(estimator, bags, **how), path, raw=raw)
     else:
-        write_table(instance_table(estimator, bags, labels), path, raw=raw)
+        write_table(instance_table(estimator, bags, **how), path, raw=raw)
 
 
 def _names(stated: StatedColumns | None) -> tuple[str, ...]:

@@ -6,7 +6,11 @@ from typing import Annotated
 import typer
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow table with one row per instance, or .npz archive.")
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, Parquet or Arrow table with one row per instance, .npz archive, or folder of h5 files (--table).",
+    ),
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `bagwise fit`.")]
 BagColumn = Annotated[str | None, typer.Option("--bag", metavar="COL", help="Column with the key of the bag.")]
@@ -58,6 +62,38 @@ Memory = Annotated[
         metavar="SIZE",
         help="Memory for rows and features, e.g. 4GB. A Parquet table that needs more stays in its file, and features "
         "go to a temporary file. Without it, a quarter of the memory of this machine.",
+    ),
+]
+PartColumn = Annotated[
+    str | None, typer.Option("--part", metavar="COL", help="Column with a part below the bag: the slides of a patient.")
+]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option("--group", metavar="COL", help="Column that no split may tear apart: the patient of a slide."),
+]
+MetaColumns = Annotated[
+    str | None,
+    typer.Option("--meta", metavar="COL,...", help="Columns that describe instances in results; never learned from."),
+]
+TableFile = Annotated[
+    Path | None,
+    typer.Option("--table", metavar="FILE", help="Where DATA is a folder of h5 files: the table with a row per file."),
+]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out files of a folder that cannot be used, and list them at the end.")
+]
+GivenLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--given-label",
+        metavar="COL",
+        help="Column with labels of these bags: which instance is it, given the label of its own bag?",
+    ),
+]
+PartLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--part-label", metavar="COL", help="Column with labels of parts, 0, 1 or empty, beside those of the bags."
     ),
 ]
 WeightColumn = Annotated[

@@ -13,7 +13,7 @@ from bagwise.cli.options import parse_names
 from bagwise.cli.stated import NAME_THEM, StatedColumns
 from bagwise.evidence import statements as evidence
 from bagwise.exceptions import BagDataError
-from bagwise.io.bag_data import BagData, is_archive, read_bags
+from bagwise.io.bag_data import BagData, Layout, is_archive, read_bags
 from bagwise.io.npz import unnamed_columns
 from bagwise.io.predictions import is_of_classes
 from bagwise.models import cards, discover_estimators, load_with_notes
@@ -65,7 +65,9 @@ def read_for_fit(
     features: list[str],
     ignore: list[str],
     instance_labels: Sequence[str] = (),
+    *,
     weight: str | None = None,
+    layout: Layout | None = None,
 ) -> BagData:
     """The bags and what they say; without any of it there is nothing to learn from."""
     _check_names(stated, data)
@@ -78,6 +80,7 @@ def read_for_fit(
         instance_labels=instance_labels,
         features=features or None,
         ignore=ignore,
+        layout=layout,
     )
     if found.y is None:
         raise BagDataError(f"{data}: nothing is stated about the bags that could be learned from; {NAME_THEM}.")
@@ -172,6 +175,7 @@ def read_for(
     *,
     may_be_absent: bool = False,
     with_known: bool = False,
+    layout: Layout | None = None,
 ) -> BagData:
     """Bags and what they say, by the columns the model was fitted on unless the user names others."""
     model, asked = saved.estimator, stated or fitted(saved, data)
@@ -186,6 +190,7 @@ def read_for(
         instance_labels=parse_names(instance_label),
         features=fitted_features(model),
         labels_may_be_absent=may_be_absent,
+        layout=layout,
     )
     if not is_of_classes(model) or is_archive(data):
         return found

@@ -3,7 +3,7 @@
 import io
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -77,3 +77,9 @@ def print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def say_skipped(skipped: Mapping[str, str]) -> None:
+    """The files of a folder that were left out, one line each, on standard error."""
+    for name, why in skipped.items():
+        typer.echo(f"bagwise: left out {name}: {why}", err=True)

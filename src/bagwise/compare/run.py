@@ -69,6 +69,7 @@ def compare_models(
         the cutting.
     groups : array of length B or N, or None
         What must stay together, such as the patient of every bag: no group is learned from and tested on at once.
+        None takes the groups that the bags have themselves (``bags.group``).
     instance_y : array of length N, or None
         Labels of instances, for evaluation only: instances are then measured as well.
     metric : str or None
@@ -168,7 +169,8 @@ def _told(bags: Bags, y: Any, instance_y: Any, groups: Any, evidence: str, *, ke
     if instance_y is not None and evidence == "candidates":
         raise BagDataError("instance labels: not measured where bags have candidate classes; leave them out.")
     truth = None if instance_y is None else instance_truth(instance_y, classes)
-    numbers = None if groups is None else groups_of_bags(groups, bags)
+    kept = bags.group if groups is None else groups
+    numbers = None if kept is None else groups_of_bags(kept, bags)
     told = _Told(bags, values, truth, numbers, rows)
     absent = np.isnan(values).reshape(len(bags), -1).all(axis=1)
     if absent.all():

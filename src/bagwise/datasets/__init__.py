@@ -4,6 +4,7 @@ from bagwise.datasets.candidates import CandidateBags, make_candidate_bags
 from bagwise.datasets.dealing import wave
 from bagwise.datasets.groups import make_election, make_groups, vote_chance
 from bagwise.datasets.labels import load_digit_bags, make_bags, make_molecule_bags
+from bagwise.datasets.slides import write_digit_slides
 from bagwise.io.npz import read_npz
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "read_npz",
     "vote_chance",
     "wave",
+    "write_digit_slides",
 ]

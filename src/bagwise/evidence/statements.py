@@ -112,6 +112,18 @@ def label(y: Any) -> Evidence:
     return Evidence(np.where(np.isnan(values), NONE, LABEL), values, np.full(values.shape, np.nan))
 
 
+def label_statements(evidence: Evidence, bags: Any) -> Floats:
+    """Labels (0, 1, NaN) of bags that state labels or nothing; anything else is an error."""
+    if len(evidence) != len(bags):
+        raise BagDataError(f"given: {len(evidence)} statements for {len(bags)} bags; give one per bag.")
+    other = np.flatnonzero(~np.isin(evidence.kind, (NONE, LABEL)))
+    if len(other):
+        raise BagDataError(
+            f"given: bag {bags.ids[other[0]]!r} states a fraction or a count; only labels are taken here."
+        )
+    return np.where(evidence.kind == LABEL, evidence.first, np.nan)
+
+
 def fraction(m: Any, confidence: Any = 1000.0, *, ids: Sequence[str] | None = None) -> Evidence:
     """Fractions of positives in [0, 1] (NaN: nothing known) and how surely they are known, one per bag.
 

@@ -1,5 +1,6 @@
-"""What a fitted model says, as tables: one row per instance, one row per bag."""
+"""What a fitted model says, as tables: one row per instance, per part, per bag; in the kind that the bags came from."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bagwise._frames import as_kind
 from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError
 from bagwise.metrics import positive_proba
 
 
@@ -16,20 +19,47 @@ def is_of_classes(model: Any) -> bool:
     return bool(getattr(model, "rule_", model).of_classes)
 
 
-def instance_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFrame:
+def instance_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any = None) -> Any:
     """bag, row, probability, mean, sd, in the order of the original table; with several labels one set of each.
 
-    ``row`` is the row of the original table, mean and sd those of the latent function, which baselines do not have. A
-    model of one class out of many adds its prediction and has one set for every class.
+    ``row`` is the row of the original table, mean and sd those of the latent function, which baselines do not have.
+    Bags with parts add the part, bags with metadata their columns. A model of one class out of many adds its prediction
+    and has one set for every class. ``given`` are labels of the bags that probabilities are to be conditioned on.
     """
-    columns = _class_columns(model, bags) if is_of_classes(model) else _instance_columns(model, bags, labels)
+    asked = told(model, given)
+    columns = (
+        _class_columns(model, bags, asked) if is_of_classes(model) else _instance_columns(model, bags, labels, asked)
+    )
     ids = np.array(bags.ids, dtype=object)[bags.index]
-    table = pd.DataFrame({"bag": ids, "row": bags.rows} | columns)
-    return table.sort_values("row", kind="stable", ignore_index=True)
+    part = {} if bags.part is None else {"part": bags.part}
+    table = pd.DataFrame({"bag": ids} | part | _described(bags, {*columns, "bag", "part", "row"}) | {"row": bags.rows})
+    whole = pd.concat([table, pd.DataFrame(columns)], axis=1)
+    return as_kind(whole.sort_values("row", kind="stable", ignore_index=True), bags.frame_kind)
 
 
-def _instance_columns(model: Any, bags: Bags, labels: Sequence[str]) -> dict[str, NDArray[Any]]:
-    probability = positive_proba(model.predict_instance_proba(bags), model.classes_)
+def _described(bags: Bags, taken: set[str]) -> dict[str, NDArray[Any]]:
+    """The metadata by column; one that is called like a column of answers gets another name."""
+    meta = bags.meta
+    if meta is None:
+        return {}
+    return {f"meta_{name}" if name in taken else str(name): meta[name].to_numpy() for name in meta}
+
+
+def told(model: Any, given: Any) -> dict[str, Any]:
+    """Labels of bags as an argument of ``predict_…``; nothing without, and an error where the model takes none."""
+    if given is None:
+        return {}
+    ask = getattr(model, "model_", model).predict_instance_proba  # of a pipeline: that of its last step
+    if "given" not in inspect.signature(ask).parameters:
+        raise BagDataError(
+            f"given: {type(model).__name__} cannot judge instances by the label of their bag; leave out given "
+            "(--given-label)."
+        )
+    return {"given": given}
+
+
+def _instance_columns(model: Any, bags: Bags, labels: Sequence[str], asked: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    probability = positive_proba(model.predict_instance_proba(bags, **asked), model.classes_)
     return _by_label({"probability": probability} | _latent_columns(model, bags), labels)
 
 
@@ -40,33 +70,48 @@ def _latent_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
     return {"mean": mean, "sd": np.sqrt(variance)}
 
 
-def _class_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
+def _class_columns(model: Any, bags: Bags, asked: dict[str, Any]) -> dict[str, NDArray[Any]]:
     """The probability of every class, none of them last, the most probable one, and the latent moments."""
-    probability, latent = model.predict_instance_proba(bags), _latent_columns(model, bags)
+    probability, latent = model.predict_instance_proba(bags, **asked), _latent_columns(model, bags)
     names = [str(name) for name in model.instance_classes_]
     prediction = model.instance_classes_[probability.argmax(axis=1)]
     moments = _by_label(latent, names[: latent["mean"].shape[1]]) if latent else {}
     return {"prediction": prediction} | _by_label({"probability": probability}, names) | moments
 
 
-def bag_table(model: Any, bags: Bags, labels: Sequence[str] = ()) -> pd.DataFrame:
+def part_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any = None) -> Any:
+    """bag, part, size, probability of every part (the slides of a patient); with several labels one probability each.
+
+    ``given`` are labels of the bags that probabilities are to be conditioned on.
+    """
+    if is_of_classes(model) or not hasattr(model, "predict_part_proba"):
+        raise BagDataError(f"{type(model).__name__} has no answers about parts; ask it about bags and instances.")
+    parts = bags.by_part()
+    probability = positive_proba(model.predict_part_proba(bags, **told(model, given)), model.classes_)
+    whole = {"bag": list(parts.group), "part": list(parts.ids), "size": parts.sizes}
+    return as_kind(pd.DataFrame(whole | _by_label({"probability": probability}, labels)), bags.frame_kind)
+
+
+def bag_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any = None) -> Any:
     """bag, size, probability, prediction (the more probable class); with several labels one set of each.
 
     Models that can tell the fraction of positives add their expectation and the ends of its 90 % interval: fraction,
-    fraction_low, fraction_high.
+    fraction_low, fraction_high. ``given`` are labels of the bags; the fractions do not know of them.
     """
+    asked = told(model, given)
     if is_of_classes(model):
-        return _class_table(model, bags)
-    probability = positive_proba(model.predict_proba(bags), model.classes_)
+        return as_kind(_class_table(model, bags, asked), bags.frame_kind)
+    probability = positive_proba(model.predict_proba(bags, **asked), model.classes_)
     classes = model.classes_[0] if np.ndim(model.classes_) == 2 else model.classes_
     columns = {"probability": probability, "prediction": np.where(probability > 0.5, classes[1], classes[0])}
     if hasattr(model, "predict_fraction"):
         columns |= dict(zip(("fraction", "fraction_low", "fraction_high"), model.predict_fraction(bags), strict=True))
-    return pd.DataFrame({"bag": list(bags.ids), "size": bags.sizes} | _by_label(columns, labels))
+    whole = {"bag": list(bags.ids), "size": bags.sizes} | _by_label(columns, labels)
+    return as_kind(pd.DataFrame(whole), bags.frame_kind)
 
 
-def _class_table(model: Any, bags: Bags) -> pd.DataFrame:
-    probability = model.predict_proba(bags)
+def _class_table(model: Any, bags: Bags, asked: dict[str, Any]) -> pd.DataFrame:
+    probability = model.predict_proba(bags, **asked)
     said = {"prediction": model.classes_[probability.argmax(axis=1)]}
     names = [str(name) for name in model.classes_]
     shares = _by_label({"probability": probability}, names)

@@ -18,10 +18,12 @@ from bagwise.io.tables import suffix_to_write, write_csv
 _ROWS = 200_000  # of a part, about
 
 
-def instance_tables(model: Any, bags: Bags, labels: Any = ()) -> Iterator[pd.DataFrame]:
-    """The table of all instances in parts, some whole bags each."""
+def instance_tables(model: Any, bags: Bags, labels: Any = (), *, given: Any = None) -> Iterator[pd.DataFrame]:
+    """The table of all instances in parts, some whole bags each; ``given`` are labels, an array or a frame."""
+    rows = given.iloc if isinstance(given, pd.DataFrame) else given
     for part in bag_slices(bags.offsets, _ROWS):
-        yield instance_table(model, bags[part].in_memory(), labels)
+        told = None if rows is None else rows[part]
+        yield instance_table(model, bags[part].in_memory(), labels, given=told)
 
 
 def write_parts(parts: Iterable[pd.DataFrame], path: PathLike, *, raw: bool = False) -> None:

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,8 +24,12 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
-def read_table(path: PathLike, bag: str | None = None) -> pd.DataFrame:
-    """Read a long table by its suffix; the column ``bag`` is kept as text ("007" stays "007", "NA" stays "NA")."""
+def read_table(path: PathLike, bag: str | None = None, text: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a long table by its suffix; the column ``bag`` is kept as text ("007" stays "007", "NA" stays "NA").
+
+    So are the columns of other keys that are named by ``text``, where they are there.
+    """
+    keys = list(dict.fromkeys([*([] if bag is None else [bag]), *text]))
     read = {
         ".csv": _read_csv,
         ".csv.gz": _read_csv,
@@ -33,10 +37,11 @@ def read_table(path: PathLike, bag: str | None = None) -> pd.DataFrame:
         ".arrow": _read_arrow,
         ".feather": _read_arrow,
     }[table_suffix(path)]
-    frame = _read_or_explain(path, lambda: read(Path(path), bag))
+    frame = _read_or_explain(path, lambda: read(Path(path), keys))
     _check_once(frame.columns, path)
-    if bag is not None:
-        frame[bag] = _bag_keys(frame, bag, path)
+    for key in keys:
+        if key == bag or key in frame.columns:
+            frame[key] = _bag_keys(frame, key, path)
     return frame
 
 
@@ -119,19 +124,19 @@ def _read_or_explain(path: PathLike, read: Callable[[], pd.DataFrame]) -> pd.Dat
         ) from error
 
 
-def _read_csv(path: Path, bag: str | None) -> pd.DataFrame:
+def _read_csv(path: Path, keys: Sequence[str]) -> pd.DataFrame:
     check_csv_width(path)
     _check_header(path)
     with warnings.catch_warnings(), open_csv(path) as stream:
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         frame = pd.read_csv(
             stream,
-            converters=None if bag is None else {bag: lambda key: f"={key}"},
+            converters={name: lambda key: f"={key}" for name in keys},
             index_col=False,
             low_memory=False,
         )
-    if bag in frame.columns:  # the mark kept "NA" from being read as missing
-        frame[bag] = frame[bag].str[1:]
+    for name in frame.columns.intersection(list(keys)):  # the mark kept "NA" from being read as missing
+        frame[name] = frame[name].str[1:]
     return frame
 
 
@@ -149,7 +154,7 @@ def _check_once(names: "pd.Index[Any]", path: PathLike) -> None:
         raise BagDataError(f"{path}: column {shorten(names[names.duplicated()])} occurs twice; rename one of them.")
 
 
-def _read_parquet(path: Path, bag: str | None) -> pd.DataFrame:
+def _read_parquet(path: Path, _: Sequence[str]) -> pd.DataFrame:
     schema = pyarrow.parquet.ParquetDataset(path).schema
     _check_once(pd.Index(schema.names), path)
     texts = text_columns(schema)
@@ -159,7 +164,7 @@ def _read_parquet(path: Path, bag: str | None) -> pd.DataFrame:
     return frame.astype({name: object for name in texts if name in frame.columns})
 
 
-def _read_arrow(path: Path, bag: str | None) -> pd.DataFrame:
+def _read_arrow(path: Path, _: Sequence[str]) -> pd.DataFrame:
     with pyarrow.memory_map(str(path)) as source:
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)

@@ -4,6 +4,7 @@ from bagwise.plots._style import BLUE, CURVES, GREY, ORANGE, PALE, open_frame, p
 from bagwise.plots.bag import BagDisplay, as_images, scaled
 from bagwise.plots.confusion import ConfusionDisplay
 from bagwise.plots.decision_map import DecisionMapDisplay
+from bagwise.plots.heatmap import HeatmapDisplay
 from bagwise.plots.relevance import RelevanceDisplay
 from bagwise.plots.reliability import ReliabilityDisplay, wilson_interval
 from bagwise.plots.trace import TraceDisplay
@@ -17,6 +18,7 @@ __all__ = [
     "BagDisplay",
     "ConfusionDisplay",
     "DecisionMapDisplay",
+    "HeatmapDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",
     "TraceDisplay",

@@ -25,6 +25,37 @@ def instance_probability(features: Features, posterior: Posterior, bags: Bags) -
     return torch.cat(parts).cpu().numpy()
 
 
+def instance_spread(features: Features, posterior: Posterior, bags: Bags) -> Array:
+    """Standard deviation of P(y* = 1 | f) under q(f), (N, K): how far the probability itself is open.
+
+    f is Gaussian with the moments of the posterior; the trapezium rule averages over it.
+    """
+    z = torch.linspace(-6.0, 6.0, 61, dtype=torch.float64)
+    weights = torch.exp(-0.5 * z.square())
+    weights = weights / weights.sum()
+    parts = []
+    for _, design in features.designs(bags):
+        mean, variance = (moment.double() for moment in posterior.moments(design.phi, design.kappa))
+        f = mean[..., None] + variance.sqrt()[..., None] * z.to(mean.device)
+        chance = posterior.link.chances(f)[0]
+        centred = chance - (chance @ weights.to(mean.device))[..., None]
+        parts.append((centred.square() @ weights.to(mean.device)).sqrt())
+    return torch.cat(parts).cpu().numpy()
+
+
+def part_probability(fitted: Fitted, bags: Bags, of_bags: Array) -> Array:
+    """P(the part is positive) of every part, (P, K), by the rule of the model and from the draws that judge bags.
+
+    A part is looked at as what it is, a piece of a bag of that size. Where a bag gets the more probable the more
+    instances it has, no part is more probable than its bag (``of_bags``, (B, K)).
+    """
+    parts = bags.by_part()
+    owner = bags.index[parts.offsets[:-1]]
+    found = [fitted.rule.probability(latent) for latent in fitted.latent(parts, sizes=bags.totals[owner])]
+    chance = torch.cat(found).cpu().numpy()
+    return np.minimum(chance, of_bags[owner]) if fitted.rule.grows_with_size else chance
+
+
 def bag_probability(fitted: Fitted, bags: Bags) -> Array:
     """P(the bag is positive), (B, K), as the model's rule has it."""
     return torch.cat([fitted.rule.probability(latent) for latent in fitted.latent(bags)]).cpu().numpy()

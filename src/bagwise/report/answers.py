@@ -1,7 +1,7 @@
 """What a model says about some bags, in the one form the page needs: columns of truth and probability."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from bagwise.evidence.candidates import candidate_sets
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
 from bagwise.evidence.statements import COUNT, FRACTION, Evidence
 from bagwise.exceptions import BagDataError
-from bagwise.io.predictions import is_of_classes
+from bagwise.io.predictions import is_of_classes, told
 from bagwise.metrics import class_numbers, instance_truth, positive_proba, truth_of
 from bagwise.predict.counts import FractionSummary
 
@@ -63,6 +63,7 @@ class Answers:
     counts: ReportedCounts | None = None
     classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
     words: tuple[str, str] = PLAIN_WORDS  # for the two classes: the user's own, where these are names
+    given: bool = False  # whether instances are judged given the label of their bag
 
     def measured_truth(self) -> Floats | None:
         """The truth about bags that measures by label go by.
@@ -77,15 +78,18 @@ class Answers:
         return np.where(sure, self.bag_truth, np.nan) if sure.any() else None
 
 
-def collect(model: Any, bags: Bags, y: Any, instance_y: Any, labels: Sequence[str] | None = None) -> Answers:
+def collect(
+    model: Any, bags: Bags, y: Any, instance_y: Any, labels: Sequence[str] | None = None, given: Any = None
+) -> Answers:
     """Ask the model once for everything.
 
     ``y`` is what ``fit`` takes: labels, or fractions or ranges of counts where the model was fitted to such, or an
     ``Evidence``. Of the latter a bag's label is whether it is said to hold a positive. For a model of one class out of
-    many ``y`` holds classes or candidate sets.
+    many ``y`` holds classes or candidate sets. ``given`` are labels that instances are judged by as well.
     """
+    asked = told(model, given)
     if is_of_classes(model):
-        return _collect_classes(model, bags, y, instance_y)
+        return replace(_collect_classes(model, bags, y, instance_y, asked), given=given is not None)
     classes = model.classes_
     stated = None if y is None else _statement(model, bags, y)
     truth = (
@@ -97,13 +101,14 @@ def collect(model: Any, bags: Bags, y: Any, instance_y: Any, labels: Sequence[st
         several=np.ndim(classes) == 2,
         bag_probability=_columns(positive_proba(model.predict_proba(bags), classes)),
         bag_truth=None if truth is None else _columns(truth),
-        instance_probability=_columns(positive_proba(model.predict_instance_proba(bags), classes)),
+        instance_probability=_columns(positive_proba(model.predict_instance_proba(bags, **asked), classes)),
         instance_truth=None
         if instance_y is None
         else _columns(instance_truth(_per_instance(instance_y, bags), classes)),
         stated=stated,
         counts=None if stated is None else _count_answers(model, bags, stated),
         words=class_words(classes),
+        given=given is not None,
     )
 
 
@@ -113,10 +118,10 @@ def class_words(classes: Any) -> tuple[str, str]:
     return (first, second) if isinstance(first, str) and isinstance(second, str) else PLAIN_WORDS
 
 
-def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any) -> Answers:
+def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any, asked: dict[str, Any]) -> Answers:
     """Every class as a label column; a candidate that is not the only one is unknown there."""
     q = len(model.classes_)
-    of_bags, of_instances = model.predict_proba(bags), model.predict_instance_proba(bags)
+    of_bags, of_instances = model.predict_proba(bags), model.predict_instance_proba(bags, **asked)
     table = None if y is None else _bag_table(model, bags, y)
     inside = None
     if instance_y is not None:

@@ -26,7 +26,7 @@ UNKNOWN = "–"
 class Instance:
     """One instance of a bag on the page."""
 
-    row: int  # in the user's table
+    place: str  # what it is known by: its part and metadata, or its row in the user's table
     probability: float
     positive: bool | None  # None: not known
     image: str | None
@@ -131,7 +131,6 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
         if answers.instance_truth is not None
         else np.full(stop - start, np.nan)
     )
-    rows = bags[number].rows
     pictures = images.of_bag(number, order) if images is not None else [None] * len(order)
     return BagCard(
         name=bags.ids[number],
@@ -140,7 +139,7 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
         probability=float(answers.bag_probability[number, column]),
         stated=_card_statement(answers, number),
         instances=[
-            Instance(int(rows[place]), float(probability[place]), _known(truth[place]), picture)
+            Instance(bags.describe(int(start + place)), float(probability[place]), _known(truth[place]), picture)
             for place, picture in zip(order, pictures, strict=True)
         ],
         size=int(stop - start),

@@ -36,6 +36,7 @@ def write_report(
     image_shape: Sequence[int] | None = None,
     labels: Sequence[str] | None = None,
     about: Any = None,
+    given: Any = None,
 ) -> Path:
     """Write one self-contained HTML page about what a fitted model says of some bags.
 
@@ -52,8 +53,9 @@ def write_report(
     labels : names of the label columns; None for those that the model knows
     about : data frame with one row per bag, whose index holds the bags' ids, or None: further columns of the table of
         bags, for example the hospital or the file of each
+    given : labels of these bags that the probabilities of instances are to be conditioned on (those of bags are not)
     """
-    answers = collect(model, as_bags(bags), y, instance_y, labels)
+    answers = collect(model, as_bags(bags), y, instance_y, labels, given)
     told = {
         "title": title,
         "note": note,
@@ -87,6 +89,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "model_tables": [content.settings(model), content.outcome(model)],
         "warning": content.mixing_warning(model),
         "told": getattr(model, "learned_from_known_", False),
+        "given": answers.given,
         "has_labels": answers.bag_truth is not None,
         "has_instance_labels": answers.instance_truth is not None,
     }

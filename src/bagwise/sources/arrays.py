@@ -37,8 +37,8 @@ class Stamp:
             ) from None
         if not same:
             raise BagDataError(
-                f"{self.path}: the file has changed since it was opened; open it again with Bags.open, and do not "
-                "write to it meanwhile."
+                f"{self.path}: the file has changed since it was opened; open it again with Bags.open (a folder with "
+                "Bags.from_folder), and do not write to it meanwhile."
             )
 
 

@@ -122,8 +122,7 @@ class StoredRows:
 
     def of_bags(self, offsets: Ints, numbers: Ints) -> "StoredRows":
         """The rows of some bags, one after the other, unread; ``offsets`` say where all bags begin."""
-        runs = self.positions(offsets[numbers]), np.diff(offsets)[numbers]  # a run never ends inside of a bag
-        return StoredRows(self._source, self._owners, self._names, runs)
+        return StoredRows(self._source, self._owners, self._names, self._runs(offsets[numbers], offsets[numbers + 1]))
 
     def followed_by(self, more: NDArray[Any]) -> "StoredRows":
         """These rows, unread, and some in memory after them."""
@@ -143,12 +142,14 @@ class StoredRows:
             kept.harvest(start + offset, values)
         return values
 
-    def _runs(self, start: int, stop: int) -> tuple[Ints, Ints]:
-        """The runs of the source, by start and size, that make up a stretch of these rows."""
-        first, last = np.searchsorted(self._places, [start, stop], side="right") - 1
-        run = np.arange(first, max(first, last) + 1)[: len(self._starts) - first]
-        lows = np.maximum(self._places[run], start)
-        sizes = np.minimum(self._places[run + 1], stop) - lows
+    def _runs(self, start: Any, stop: Any) -> tuple[Ints, Ints]:
+        """The runs of the source, by start and size, that make up a stretch of these rows, or several."""
+        low, high = np.atleast_1d(start), np.atleast_1d(stop)
+        first = np.searchsorted(self._places, low, side="right") - 1
+        counts = np.maximum(np.searchsorted(self._places, high, side="left") - first, 0)
+        run, stretch = ragged_ranges(first, counts), np.repeat(np.arange(len(low)), counts)
+        lows = np.maximum(self._places[run], low[stretch])
+        sizes = np.minimum(self._places[run + 1], high[stretch]) - lows
         there = sizes > 0
         return (self._starts[run] + lows - self._places[run])[there], sizes[there]
 
@@ -192,6 +193,12 @@ class StoredRows:
             f"Input X contains {found}: bag {self._owners.of(first + row)!r}, {name}, row {first + row} of the table. "
             "bagwise needs finite features; drop that instance or fill it in before the file is written."
         )
+
+
+def ragged_ranges(starts: Ints, sizes: Ints) -> Ints:
+    """``concatenate([arange(a, a + n) for a, n in zip(starts, sizes)])`` without the loop."""
+    before = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
 
 def _whole(source: RowSource) -> tuple[Ints, Ints]:

@@ -20,12 +20,12 @@ class AnswersInClasses(BagClassifier):
         """P(the bag is positive) by ``rule_``: (B, 2) in the order of ``classes_``, or (B, K) for K labels.
 
         Of a model of classes: the probability of every class, (B, K) in the order of ``classes_``. Each row sums to 1.
-        ``given`` holds what these bags say of themselves, in any form that ``fit`` takes: their class is then among
-        their candidates. For the bags of the fit this says which of their candidates is the right one.
+        ``given`` holds what these bags say of themselves. Of labels it is a label for every bag (NaN where unknown),
+        taken as true. Of classes it has any form that ``fit`` takes: their class is then among their candidates. For
+        the bags of the fit this says which of their candidates is the right one.
         """
         if not self._of_classes():
-            _refuse_given(given)
-            return super().predict_proba(bags)
+            return super().predict_proba(bags, given=given)
         checked = self._bags_to_judge(bags)
         if given is None:
             return self._of_new_bags(checked)
@@ -51,16 +51,31 @@ class AnswersInClasses(BagClassifier):
 
         Of a model of classes: the probabilities of ``instance_classes_``, (N, K + 1), the last one that it has none of
         the classes; every instance by itself. With ``given``, what the bags say of themselves, the whole bag is looked
-        at: it shows one of its candidates, and no other class.
+        at: it shows one of its candidates, and no other class. Of labels ``given`` is one for every bag (NaN where
+        unknown): no instance of a negative bag is positive, and in a positive bag every probability is divided by that
+        of the bag.
         """
         if not self._of_classes():
-            _refuse_given(given)
-            return super().predict_instance_proba(bags)
+            return super().predict_instance_proba(bags, given=given)
         checked = self._check_bags(bags)
         if given is None:
             return single_class_probability(self.features_, self.posterior_, checked, self.seed_)
         table = self._table(given, checked, keyed=isinstance(bags, Bags))
         return instance_class_probability(self._fitted(), checked, table)
+
+    def predict_part_proba(self, bags: Any, *, given: Any = None) -> NDArray[np.float64]:
+        """P(the part is positive) for the parts of bags (the slides of a patient): (P, 2), or (P, K) for K labels.
+
+        Parts are in the order of ``bags.by_part().ids``. ``given`` are labels of the bags. A model of classes has no
+        such answers.
+        """
+        self._refuse_classes("how probable a part is")
+        return super().predict_part_proba(bags, given=given)
+
+    def predict_instance_spread(self, bags: Any) -> NDArray[np.float64]:
+        """Standard deviation of every instance's probability under the posterior: (N,), or (N, K); not of classes."""
+        self._refuse_classes("how far the probability of an instance is open")
+        return super().predict_instance_spread(bags)
 
     def predict_instances(self, bags: Any) -> NDArray[Any]:
         """The more probable class of every instance, in the order of ``bags.X``; of classes, or none of them."""
@@ -90,6 +105,10 @@ class AnswersInClasses(BagClassifier):
         return self.classes_ if self.rule_.none else with_none(self.classes_)
 
     # ------------------------------------------------------------ helpers
+
+    def _refuse_classes(self, what: str) -> None:
+        if self._of_classes():
+            raise BagDataError(f"this {type(self).__name__} chooses one class out of many; it cannot say {what}.")
 
     def _of_classes(self) -> bool:
         return bool(getattr(getattr(self, "rule_", None), "of_classes", False))
@@ -152,8 +171,3 @@ def _shares_of_one(values: NDArray[np.float64]) -> NDArray[np.float64]:
     safe = np.maximum(values, np.finfo(np.float64).tiny)
     shares: NDArray[np.float64] = safe / safe.sum(axis=1, keepdims=True)
     return shares
-
-
-def _refuse_given(given: Any) -> None:
-    if given is not None:
-        raise BagDataError("given: for models of classes (evidence='candidates' or 'class') only.")

@@ -111,7 +111,8 @@ def _are_chains(value: Any) -> bool:
 def _are_columns(value: Any) -> bool:
     single, several = _or_nothing(_is_text), _are_texts
     return isinstance(value, dict) and all(
-        single(name) if key in ("bag", "known", "weight") else several(name) for key, name in value.items()
+        single(name) if key in ("bag", "known", "weight", "part", "group") else several(name)
+        for key, name in value.items()
     )
 
 

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -13,7 +14,8 @@ from bagwise.bag_models.rules import Rule
 from bagwise.bags import Bags, as_bags
 from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.known import has_known
-from bagwise.evidence.labels import Labels, read_labels
+from bagwise.evidence.labels import Labels, label_array, read_labels
+from bagwise.evidence.statements import Evidence, label_statements
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, make_features
@@ -25,6 +27,7 @@ from bagwise.models._base.saved import SavedEstimator
 from bagwise.models._base.saved import check_device as check_device
 from bagwise.models._base.state import pack, unpack
 from bagwise.predict import bags as predict
+from bagwise.predict.given import bags_given_labels, instances_given_labels, parts_given_labels
 from bagwise.predict.points import Fitted
 
 SIZE_REACH = 4  # how many times larger than any training bag a bag may be before its probability is doubtful
@@ -203,15 +206,56 @@ class BagClassifier(LabelAnswers, BagEstimator):
 
     # ------------------------------------------------------------ answers
 
-    def predict_proba(self, bags: Any) -> NDArray[np.float64]:
-        """P(the bag is positive) by ``rule_``: (B, 2) in the order of ``classes_``, or (B, K) for K labels."""
-        checked = self._bags_to_judge(bags)
-        return self._columns(predict.bag_probability(self._fitted(), checked))
+    def predict_proba(self, bags: Any, *, given: Any = None) -> NDArray[np.float64]:
+        """P(the bag is positive) by ``rule_``: (B, 2) in the order of ``classes_``, or (B, K) for K labels.
 
-    def predict_instance_proba(self, bags: Any) -> NDArray[np.float64]:
-        """P(the instance is positive), in the order of ``bags.X``: (N, 2), or (N, K) for K labels."""
+        ``given`` are the labels of these bags, as ``fit`` takes them (NaN where unknown). They are taken as true, so
+        a bag with a label gets probability 0 or 1.
+        """
+        checked = self._bags_to_judge(bags)
+        if given is None:
+            return self._columns(predict.bag_probability(self._fitted(), checked))
+        stated = self._given_labels(bags, checked, given)
+        return self._columns(bags_given_labels(self._fitted(), checked, stated))
+
+    def predict_instance_proba(self, bags: Any, *, given: Any = None) -> NDArray[np.float64]:
+        """P(the instance is positive), in the order of ``bags.X``: (N, 2), or (N, K) for K labels.
+
+        ``given`` are the labels of these bags, as ``fit`` takes them (NaN where unknown): the answer is then the
+        probability given the label of the instance's own bag, taken as true. No instance of a negative bag is
+        positive, and in a positive bag every probability is divided by that of the bag. What is known of single
+        instances (``bags.known``) is not looked at.
+        """
         checked = self._check_bags(bags)
-        return self._columns(predict.instance_probability(self.features_, self.posterior_, checked))
+        if given is None:
+            return self._columns(predict.instance_probability(self.features_, self.posterior_, checked))
+        stated = self._given_labels(bags, checked, given)
+        return self._columns(instances_given_labels(self._fitted(), checked, stated))
+
+    def predict_part_proba(self, bags: Any, *, given: Any = None) -> NDArray[np.float64]:
+        """P(the part is positive) for the parts of bags (the slides of a patient): (P, 2), or (P, K) for K labels.
+
+        Parts are in the order of ``bags.by_part().ids``. All levels come from the same draws: no part is more
+        probable than its bag, no instance more probable than its part. ``given`` are labels of the bags, as in
+        ``predict_instance_proba``.
+        """
+        checked = self._bags_to_judge(bags)
+        whole = predict.bag_probability(self._fitted(), checked)
+        found = predict.part_probability(self._fitted(), checked, whole)
+        if given is None:
+            return self._columns(found)
+        owner = checked.index[checked.by_part().offsets[:-1]]
+        stated = self._given_labels(bags, checked, given)
+        return self._columns(parts_given_labels(self._fitted(), found, whole[owner], stated[owner]))
+
+    def predict_instance_spread(self, bags: Any) -> NDArray[np.float64]:
+        """Standard deviation of every instance's probability under the posterior: (N,), or (N, K).
+
+        0 where the model knows the probability, whatever it is; large where it has seen too little to say.
+        """
+        checked = self._check_bags(bags)
+        spread = predict.instance_spread(self.features_, self.posterior_, checked)
+        return spread if self._several() else spread[:, 0]
 
     def predict_latent(self, bags: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and variance of the latent f of every instance: (N,) each, or (N, K)."""
@@ -242,6 +286,16 @@ class BagClassifier(LabelAnswers, BagEstimator):
     def _fitted(self) -> Fitted:
         """What answers are made of: no constructor argument is."""
         return Fitted(self.features_, self.posterior_, self.rule_, self.seed_)
+
+    def _given_labels(self, bags: Any, checked: Bags, given: Any) -> NDArray[np.float64]:
+        """Labels of the bags that are asked about, (B, K) of 0, 1 and NaN."""
+        if isinstance(given, Evidence):
+            return label_statements(given, checked)[:, None]
+        array = label_array(given, checked, keyed=isinstance(bags, Bags))
+        truth = self._known_truth(array, (len(checked), self._n_functions()))
+        values = np.full(truth.shape, np.nan)
+        values[~pd.isna(truth)] = truth[~pd.isna(truth)] == np.ravel(self.classes_)[1]
+        return values
 
 
 def check_iterations(max_iter: Any, tol: Any) -> None:
