@@ -22,10 +22,10 @@ DARK = "#25282d"
 
 def learn(bags, shares):
     """Two models of the same districts. Chains this short have not mixed, and the sampler says so; we know."""
-    process = BagGP(evidence="fraction", n_inducing=100, random_state=0).fit(bags, shares)
+    process = BagGP(evidence="fraction", n_inducing=30, learn_rows=400, random_state=0).fit(bags, shares)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        machine = GroupKernelMachine(lengthscale=1.5, n_centres=150, n_samples=300, n_burn_in=300, random_state=0)
+        machine = GroupKernelMachine(lengthscale=1.5, n_centres=60, n_samples=150, n_burn_in=150, random_state=0)
         machine.fit(bags, shares)
     return process, machine
 

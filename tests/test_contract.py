@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from docs.skeletons.model import MeanPoolingGP
 from sklearn.utils.estimator_checks import check_estimator
+from tests.cheap import cheap
 
 import bagwise
 from bagwise import BagDataWarning
@@ -19,20 +20,19 @@ from bagwise.testing import (
 )
 
 MODELS = discover()
-# Chains that are long enough to answer, not to be trusted: hence their warnings are for nobody here.
-SHORT = {"n_chains": 2, "n_samples": 60, "n_burn_in": 40}
-CHEAP = {"group-kernel-machine": {**SHORT, "evidence": "label", "n_moves": 10}}
+# One process reads the files of all (tests/test_new_process.py); the check itself is run on one.
+CHECKED = [
+    pytest.param(name, check, id=f"{name}-{check.__name__}")
+    for name in MODELS
+    for check in CHECKS
+    if check is not check_files or name == "mil-gp-probit"
+]
 
 
-def cheap(name):
-    return MODELS[name](**CHEAP.get(name, {}))
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "check"), CHECKED)
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:bagwise.ConvergenceWarning")
 def test_contract(name, check):
-    check(cheap(name))
+    check(cheap(name, MODELS))
 
 
 OF_ITS_OWN = (
@@ -46,11 +46,28 @@ def test_contract_of_the_flagship_with_candidates(check):
     check(bagwise.BagGP(evidence="candidates", learn=False))
 
 
-@pytest.mark.parametrize("name", MODELS)
+# What scikit-learn asks is about the handling of input, not about fine structure: few inducing inputs will do.
+SMALLER = {
+    "bag-gp": {"n_inducing": 15, "learn": False},
+    "gpmil": {"n_inducing": 15, "n_restarts": 1, "n_starts": 1},
+    "group-kernel-machine": {"n_samples": 20, "n_burn_in": 10, "n_moves": 5},
+    "lm-vgpmil": {"n_inducing": 10, "tol": 1e-3},
+    "miplgp": {"n_inducing": 15, "n_rounds": 10},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        *((name, SMALLER.get(name, {})) for name in MODELS),
+        *(pytest.param(name, {}, marks=pytest.mark.statistical) for name in SMALLER),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "smaller" if part else "",
+)
 @pytest.mark.filterwarnings("ignore::bagwise.BagDataWarning")
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:bagwise.ConvergenceWarning")
-def test_scikit_learn_contract(name):
-    results = check_estimator(cheap(name), on_skip=None)
+def test_scikit_learn_contract(name, settings):
+    results = check_estimator(cheap(name, MODELS).set_params(**settings), on_skip=None)
     assert len(results) > 40
     assert not [result["check_name"] for result in results if result["status"] == "failed"]
 

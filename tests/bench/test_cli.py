@@ -1,8 +1,8 @@
 """``bagwise bench`` as a user meets it."""
 
-import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.bench.tiny_table import tiny_table
@@ -13,6 +13,8 @@ from bagwise.bench import __main__ as plain
 from bagwise.bench.render import html_page
 from bagwise.bench.summary import summarise
 from bagwise.cli.app import app
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -73,14 +75,23 @@ def test_measuring_needs_neither_typer_nor_jinja(tmp_path):
         "import sys\n"
         "for name in ('typer', 'jinja2', 'distributed', 'matplotlib'):\n"
         "    sys.modules[name] = None\n"
-        "from bagwise.bench.__main__ import run_from_arguments\n"
-        "chosen = ['--quick', '--rounds', '1', '--only', 'BagGP,one-function', '-j', '1']\n"
-        "sys.exit(run_from_arguments(['recovery', *chosen, '-o', sys.argv[1]]))"
+        "from bagwise.bench import __main__ as plain\n"
+        "from tests.bench.tiny_table import tiny_table\n"
+        "assert len(plain.tables_named('all')) == len(plain.NAMES)\n"
+        "plain.tables_named = lambda name: (tiny_table(),)\n"
+        "sys.exit(plain.run_from_arguments(['tiny', '--quick', '-j', '1', '-o', sys.argv[1]]))"
     )
     command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "no HTML page" in done.stderr
+    assert (tmp_path / "tiny.md").is_file()
+
+
+@pytest.mark.statistical
+def test_plain_command_measures_the_table_of_recovery(tmp_path):
+    chosen = ("--quick", "--rounds", "1", "--only", "BagGP,one-function", "-j", "1")
+    assert plain.run_from_arguments(["recovery", *chosen, "-o", str(tmp_path)]) == 0
     assert (tmp_path / "recovery.md").is_file()
 
 

@@ -45,8 +45,16 @@ def wait_for_cells(folder, count, process):
     raise AssertionError(f"the run ended before it was interrupted: {process.stderr.read()}")
 
 
+@pytest.fixture(scope="module")
+def in_one_go(tmp_path_factory):
+    """What the table measures if nobody stops it, in one process."""
+    folder = tmp_path_factory.mktemp("one")
+    run(Plan((tiny_table(),), None, folder))
+    return measured(folder)
+
+
 @pytest.mark.parametrize(("jobs", "stop"), [(1, signal.SIGKILL), (2, signal.SIGINT)])
-def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, jobs, stop):
+def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, in_one_go, jobs, stop):
     process = started(tmp_path, jobs)
     wait_for_cells(tmp_path, 3, process)
     if stop == signal.SIGINT:
@@ -58,13 +66,11 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, jobs, stop):
     assert 3 <= len(before) < 18
     run(Plan((tiny_table(),), None, tmp_path))
     assert records(tmp_path)[: len(before)] == before  # times included: nothing was measured again
-    assert len(measured(tmp_path)) == 18
-    fresh = tmp_path / "fresh"
-    run(Plan((tiny_table(),), None, fresh))  # in one go, and in one process
-    assert measured(fresh) == measured(tmp_path)
+    assert len(in_one_go) == 18
+    assert measured(tmp_path) == in_one_go
 
 
-def test_a_cluster_finds_what_one_finds(tmp_path):
+def test_a_cluster_finds_what_one_finds(tmp_path, in_one_go):
     code = (
         "import sys; from pathlib import Path; from distributed import LocalCluster\n"
         "from tests.bench.tiny_table import tiny_table; from bagwise.bench.run import Plan, run\n"
@@ -73,8 +79,7 @@ def test_a_cluster_finds_what_one_finds(tmp_path):
     )
     command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "dask")]
     subprocess.run(command, check=True, timeout=300, cwd=SCRIPT.parents[2], capture_output=True)
-    run(Plan((tiny_table(),), None, tmp_path / "one"))
-    assert measured(tmp_path / "dask") == measured(tmp_path / "one")
+    assert measured(tmp_path / "dask") == in_one_go
 
 
 def test_a_record_tells_everything(tmp_path):

@@ -41,7 +41,7 @@ class Case:
 
     def __init__(self, kernel="rbf", sizes=(1, 7), n_labels=1, sized=False, noise=0.0, chunk_rows=8192, ard=False):
         rng = np.random.default_rng(1)
-        self.bags = random_bags(rng, 14, sizes)
+        self.bags = random_bags(rng, 8, sizes)
         y = np.column_stack([random_labels(rng, self.bags) for _ in range(n_labels)])
         y[5, 0] = np.nan
         self.evidence = CountEvidence(y, self.bags.sizes, label_noise=noise)
