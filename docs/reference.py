@@ -16,6 +16,7 @@ PARTS = {
     "bagwise.model_selection": "Ways to split bags",
     "bagwise.baselines": "Plain methods to compare with",
     "bagwise.models": "Finding and loading models",
+    "bagwise.scale": "More than memory, more than one machine",
     "bagwise.exceptions": "Errors and warnings",
     "bagwise.testing": "The contract of an estimator",
 }

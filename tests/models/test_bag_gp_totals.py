@@ -75,7 +75,7 @@ def test_effect_of_the_group_is_integrated_out_exactly(kind):
     np.testing.assert_allclose(found, wanted, atol=2e-3)
 
 
-@pytest.mark.xfail(reason="the mode around which the evidence is taken is not always the highest; see docs/theory_totals.md")
+@pytest.mark.xfail(reason="the mode around which the evidence is taken is not always the highest: theory_totals.md")
 def test_log_evidence_of_totals_agrees_with_importance_sampling():
     bags, positive, _ = precincts(25, sd=0.5)
     y = positive.sum(1)
@@ -95,7 +95,7 @@ def test_log_evidence_of_totals_agrees_with_importance_sampling():
         assert model.log_evidence_ == pytest.approx(found, abs=0.3)
 
 
-@pytest.mark.xfail(reason="the mode around which the evidence is taken is not always the highest; see docs/theory_totals.md")
+@pytest.mark.xfail(reason="the mode around which the evidence is taken is not always the highest: theory_totals.md")
 def test_size_of_the_effect_is_found_and_reported():
     for sd in (0.0, 0.8):
         bags, positive, _ = precincts(80, sd=sd, totals=(100, 400))

@@ -95,7 +95,7 @@ MUTANTS = [
         ),
         (
             "a bag may contradict its instances",
-            "found.clamp(latent.segments.max(each), latent.segments.sum(each).clamp(max=1.0))",
+            "found.clamp(latent.segments.max(each), latent.over_people(each).clamp(max=1.0))",
             "found",
         ),
         (

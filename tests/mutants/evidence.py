@@ -73,7 +73,11 @@ MUTANTS = [
             "closed = reading.label_noise == 0.0 or",
             "closed = reading.label_noise < 1.0 or",
         ),
-        ("a count of the whole bag is refused", "(statement.second > bags.sizes)", "(statement.second >= bags.sizes)"),
+        (
+            "a count of the whole bag is refused",
+            "(statement.second > bags.totals)",
+            "(statement.second >= bags.totals)",
+        ),
     ),
     *mutants_of(
         "evidence/candidates.py",

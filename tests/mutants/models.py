@@ -207,16 +207,20 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
+        "models/_base/class_answers.py",
+        "evidence/test_candidates.py models/test_bag_gp_classes.py models/test_miplgp.py",
+        (
+            "bags that say nothing count as misses",
+            "np.average(hits[observed], weights=weights[observed])",
+            "np.average(hits, weights=weights)",
+        ),
+    ),
+    *mutants_of(
         "models/miplgp.py",
         (
             "models/test_miplgp.py ::test_classes_of_bags_and_instances_are_found "
             "::test_bag_classes_of_the_consistent_model_are_its_posterior "
             "::test_without_augmentation_no_instance_is_none_of_them evidence/test_candidates.py"
-        ),
-        (
-            "bags that say nothing count as misses",
-            "np.average(hits[sets.observed], weights=weights[sets.observed])",
-            "np.average(hits, weights=weights)",
         ),
         (
             "the consistent model is judged by its strongest instance",

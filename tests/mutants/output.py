@@ -169,7 +169,7 @@ MUTANTS = [
         ),
         (
             "ends of a range are swapped",
-            "evidence.count(ends[:, 0], ends[:, 1], ids",
+            "evidence.count(ends[:, 0], ends[:, -1], ids",
             "evidence.count(np.minimum(*ends.T), np.minimum(*ends.T), ids",
         ),
         ("a fraction is taken for a label", 'for kind in ("fraction", "count"):', 'for kind in ("count",):'),
@@ -188,6 +188,24 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
+        "compare/folds.py",
+        "compare/test_folds.py",
+        (
+            "groups are torn apart",
+            "splitters[stratify, groups is not None]",
+            "splitters[stratify, False]",
+        ),
+    ),
+    *mutants_of(
+        "labelling/gate.py",
+        "labelling/test_server.py labelling/test_parts.py",
+        (
+            "other machines are let in unasked",
+            "if not is_loopback(host) and not allow_others:",
+            "if False:",
+        ),
+    ),
+    *mutants_of(
         "bench/summary.py",
         "bench/test_summary.py",
         (
@@ -195,7 +213,11 @@ MUTANTS = [
             'record["sizes"]["test"] / record["sizes"]["train"]',
             'record["sizes"]["train"] / record["sizes"]["test"]',
         ),
-        ("the standard error is a standard deviation", "known.std(ddof=1) / np.sqrt(len(known))", "known.std(ddof=1)"),
+        (
+            "the overlap of training sets is forgotten",
+            "np.sqrt(1.0 / len(values) + overlap)",
+            "np.sqrt(1.0 / len(values))",
+        ),
         ("incomplete repeats are pooled", "if len(parts) == self.table.rule.folds:", "if parts:"),
         ("a published mean stands beside another set of rows", "if everything else ())", "if True else ())"),
         ("the test is one-sided", "return float(2.0 * stats.t.sf(", "return float(stats.t.sf("),
