@@ -45,5 +45,5 @@ def test_nothing_is_saved_where_nobody_asks(tmp_path, monkeypatch):
 def test_an_example_says_how_to_run_it(path):
     text = path.read_text(encoding="utf-8")
     assert text.startswith('"""')
-    assert f"Run: python examples/{path.name} [picture.png]" in text
+    assert f"Run: ``python examples/{path.name} [picture.png]``" in text
     assert 'if __name__ == "__main__":' in text

@@ -75,6 +75,7 @@ def test_effect_of_the_group_is_integrated_out_exactly(kind):
     np.testing.assert_allclose(found, wanted, atol=2e-3)
 
 
+@pytest.mark.statistical
 @pytest.mark.xfail(reason="the mode around which the evidence is taken is not always the highest: theory_totals.md")
 def test_log_evidence_of_totals_agrees_with_importance_sampling():
     bags, positive, _ = precincts(25, sd=0.5)
