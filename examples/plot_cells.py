@@ -1,10 +1,14 @@
-"""Cells of donors: which cells make the difference between the sick and the healthy?
+"""
+Cells of donors
+===============
+
+Which cells make the difference between the sick and the healthy?
 
 Donors and their cells are generated: the sick have a few cells of a kind that the healthy lack, and every donor is a
 little different from the others. The cells are given as an AnnData object, and the answers go back into it. (Without
 the package anndata the same bags are made from a table.)
 
-Run: python examples/plot_cells.py [picture.png]
+Run: ``python examples/plot_cells.py [picture.png]``
 """
 
 import sys

@@ -1,9 +1,13 @@
-"""Slides of two hospitals: from a folder of h5 files to a map of the tumour, and which tiles to look at next.
+"""
+Slides of two hospitals
+=======================
+
+From a folder of h5 files to a map of the tumour, and which tiles to look at next.
 
 The slides are made of handwritten digits, and the digit 0 is the tumour. The 24 patients of the hospital in the north
 are labelled; those of the south are not, and its stain is paler.
 
-Run: python examples/plot_slides.py [picture.png]
+Run: ``python examples/plot_slides.py [picture.png]``
 """
 
 import sys
