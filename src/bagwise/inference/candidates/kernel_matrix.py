@@ -13,7 +13,7 @@ _BLOCK_BYTES = {"cpu": 2**25, "cuda": 2**30}  # of one block of rows; a kernel n
 
 
 class KernelMatrix:
-    """k(X, X) + b² for one kernel at its present parameters (models.md 0.1: the constant is part of the kernel)."""
+    """k(X, X) + b² for one kernel at its present parameters (the constant is part of the kernel)."""
 
     def __init__(self, kernel: Any, x: Tensor, bias: float, kept_bytes: int | None = None) -> None:
         self.kernel, self.x, self.bias = kernel, x, bias
