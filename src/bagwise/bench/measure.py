@@ -26,6 +26,8 @@ from bagwise.models import discover
 PACKAGES = ("bagwise", "gpytorch", "numpy", "scikit-learn", "scipy", "torch")
 _COUNTS = ("n", "missing", "positive_share")
 _NEEDS_PROBABILITIES = ("log_likelihood", "brier", "calibration_error")
+# A cluster may run cells in threads of one process, and two threads that import models at once can meet half-made ones.
+_MODELS = {model.__name__: model for model in discover().values()}
 _SPLITS_KEPT = 2  # in a process: the cells of a split follow each other
 
 
@@ -105,8 +107,7 @@ def build(model: Model, seed: int, several: bool = False, device: str = "cpu") -
 
 def estimator_class(name: str) -> Any:
     """A model of bagwise or one of its baselines."""
-    models = {model.__name__: model for model in discover().values()}
-    return models[name] if name in models else getattr(baselines, name)
+    return _MODELS[name] if name in _MODELS else getattr(baselines, name)
 
 
 class PerColumn(BaseEstimator):
