@@ -197,17 +197,17 @@ class TotalBags:
 
     # ------------------------------------------------------------ information about v
 
-    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, sd: Tensor, times: Tensor) -> Tensor:
         """What the bags tell about v, (R, R): the Fisher information of their numbers, the effects integrated out.
 
         In (v, u_b) it is Σ d dᵀ with d = (Jacobian of the number) √(Var k − Var(k | statement)) / Var k; u_b takes
-        a aᵀ/(c + 1/s²) away, a = Σ e d, c = Σ e², e being the last entry of d.
+        a aᵀ/(c + 1/s²) away, a = Σ e d, c = Σ e², e being the last entry of d. Every bag counts ``times`` (b,) times.
         """
         total, every = rows.new_zeros(rows.shape[1], rows.shape[1]), []
         if float(sd.detach()) > 0:
             z = z + shrink * self.segments.spread(self._centre(z, shrink, sd))
         for owner, directions, effect in self._directions(rows, z, shrink):
-            total = total + directions.T @ directions
+            total = total + directions.T @ (times[owner, None] * directions)
             every.append((owner, effect[:, None] * directions, effect.square()))
         if float(sd.detach()) == 0 or not every:
             return total
@@ -216,7 +216,7 @@ class TotalBags:
         for owner, crossed, square in every:
             shared, strength = shared.index_add(0, owner, crossed), strength.index_add(0, owner, square)
         taken = shared / torch.sqrt(strength + sd.pow(-2))[:, None]
-        return total - taken.T @ taken
+        return total - taken.T @ (times[:, None] * taken)
 
     def _centre(self, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
         """The effect of every bag, (b,): the most probable one, or its mean, which has derivatives."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._validation import check_option
 from bagwise.bags import Bags, as_bags
+from bagwise.evidence.weights import read_weights
 from bagwise.exceptions import BagDataError
 from bagwise.models._base.documented import documented
 
@@ -71,10 +72,11 @@ class BagStatisticsSVM(ClassifierMixin, BaseEstimator):
         self.cv = cv
         self.random_state = random_state
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and one label per bag, two classes."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and one label per bag, two classes; ``sample_weight`` says how much every bag counts."""
         check_option("kernel", self.kernel, ("rbf", "linear"))
         labels = np.asarray(y)
+        weights = read_weights(sample_weight, as_bags(bags), keyed=isinstance(bags, Bags))
         self.classes_, counts = np.unique(labels, return_counts=True)
         if len(self.classes_) != 2 or counts.min() < 2:
             raise BagDataError(
@@ -83,7 +85,9 @@ class BagStatisticsSVM(ClassifierMixin, BaseEstimator):
             )
         folds = StratifiedKFold(min(self.cv, int(counts.min())), shuffle=True, random_state=self.random_state)
         machine = make_pipeline(StandardScaler(), SVC(kernel=self.kernel))
-        self.search_ = GridSearchCV(machine, self._grid(), cv=folds).fit(bag_statistics(as_bags(bags)), labels)
+        self.search_ = GridSearchCV(machine, self._grid(), cv=folds).fit(
+            bag_statistics(as_bags(bags)), labels, svc__sample_weight=weights
+        )
         return self
 
     def predict(self, bags: Any) -> NDArray[Any]:

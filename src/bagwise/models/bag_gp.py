@@ -8,12 +8,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse
 import torch
+from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
 from bagwise.evidence.reading import CountInput, CountReading, Stated, counted, read_stated
+from bagwise.evidence.weights import check_class_weight, repeated_by_weight
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.feature_maps import check_feature_map
@@ -44,6 +46,10 @@ WIDE = 100  # features from which on kernel="auto" asks for the log evidence of 
 CLOSE = 3.0  # nats between the two within which their sum is tried; it has more to learn and must gain as many
 DIRECTIONS = 100  # principal directions that sparse rows are projected on
 INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs", "laplace")
+_ONLY_WHOLE = {  # why weights of bags are whole numbers
+    "gibbs": "a sampler draws the instances of whole bags. Use inference='auto' or 'vi' for other weights",
+    "classes": "the sites of a bag that has one class out of many are made for whole bags",
+}
 LARGEST_REPEATED = 1_000_000  # individuals that get a row each where an inference cannot do with weights
 
 
@@ -89,8 +95,8 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         down (a range that excludes both too few and too many, a fraction with more confidence than the bag has
         instances), because messages to single instances cannot carry that; else "bag-ep" where an instance of a
         labelled bag is, on average, in a bag of more than 30; else "vi" where there are more than 50,000 instances
-        times label columns; else "ep". For classes it takes "bag-ep", with one site per bag and class. Use "gibbs"
-        where you doubt the others. ``inference_`` is what was used.
+        times label columns, or some bag has a weight below ½; else "ep". For classes it takes "bag-ep", with one site
+        per bag and class. Use "gibbs" where you doubt the others. ``inference_`` is what was used.
     learn : bool
         Learn the parameters of the kernel by the gradient of a log evidence: with one site per bag for labels of large
         bags, else that of expectation propagation, or a Laplace approximation from the moments of counts where these
@@ -182,6 +188,7 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         scale_step: bool = True,
         checkpoint: Any = None,
         learn_inducing: bool = False,
+        class_weight: Any = None,
         bias: float = 5.0,
         kernel: Any = "auto",
         lengthscale: float | None = None,
@@ -215,6 +222,7 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         self.scale_step = scale_step
         self.checkpoint = checkpoint
         self.learn_inducing = learn_inducing
+        self.class_weight = class_weight
         self.bias = bias
         self.kernel = kernel
         self.lengthscale = lengthscale
@@ -229,11 +237,20 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is.
+
+        ``sample_weight`` says how much every bag counts (array, or dict or Series by id): one of weight 2 as if it were
+        there twice, one of weight 0 as if its label were missing.
+        Where chains are run, and for classes, weights are whole numbers.
+        """
         self._check_settings()
         checked = self._training_bags(bags, y)
-        if states_classes(self, y, checked, keyed=isinstance(bags, Bags)):
+        of_classes = states_classes(self, y, checked, keyed=isinstance(bags, Bags))
+        if sample_weight is not None and (of_classes or self.inference == "gibbs"):
+            why = _ONLY_WHOLE["classes" if of_classes else "gibbs"]
+            return self.fit(*repeated_by_weight(bags, y, checked, sample_weight, type(self).__name__, why))
+        if of_classes:
             fit_classes(self, checked, y, keyed=isinstance(bags, Bags))
             return self._said_if_interrupted()
         self.rule_ = AtLeastOne()
@@ -241,10 +258,12 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         stated = read_stated(y, checked, bags, reading)
         self._remember(stated.classes, stated.names)
         self.fallback_ = None
+        weights = self._weights(bags, sample_weight, stated.labels(), stated.classes)
         if self._goes_by_totals(checked):
-            return self._fit_totals(checked, stated)
+            return self._fit_totals(checked, stated, weights)
         checked = _individuals(checked)
         counts = counted(stated, checked, reading)
+        counts = counts._replace(evidence=counts.evidence.weighted(weights))
         self.inference_ = (
             engine_for(checked, counts.evidence, counts.tight) if self.inference == "auto" else self.inference
         )
@@ -295,6 +314,12 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         if effect is not False and not isinstance(effect, str) and self.inference not in ("auto", "laplace"):
             raise BagDataError(f"group_effect={effect!r}: an effect of the group needs inference='laplace' or 'auto'.")
         check.check_below("label_noise", self.label_noise, 0.5)
+        check_class_weight(self.class_weight)
+        if self.class_weight is not None and (self.inference == "gibbs" or self.evidence in CLASS_KINDS):
+            raise BagDataError(
+                f"class_weight={self.class_weight!r}: needs labels, and another inference than 'gibbs', in which bags "
+                "count a whole number of times."
+            )
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
         ChainSettings.of(self)
 
@@ -305,13 +330,13 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         asked = not isinstance(self.group_effect, str) and bool(self.group_effect)
         return bags.weight is not None or asked
 
-    def _fit_totals(self, bags: Bags, stated: Stated) -> Self:
+    def _fit_totals(self, bags: Bags, stated: Stated, weights: NDArray[np.float64] | None) -> Self:
         """Fit around the mode; kernel and size of the effect are learned together."""
         forget_chains(self)
         self.inference_, self.learning_trace_ = "laplace", None
         first = self._first_features(bags, self._kinds(bags)[0])
         first = _sized(first, bags, not self._asks_for_sizes() and bool(self.size_effect))
-        totals = Totals.of(bags, stated, self.label_noise)
+        totals = Totals.of(bags, stated, self.label_noise, weights)
         learned = learn_totals(
             first,
             totals,
@@ -448,7 +473,7 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
             by_bags=by_bags,
             pinned=counts.tight,
             rows=self.learn_rows,
-            one_stage=counts.tight or choosing,
+            one_stage=counts.tight or choosing or counts.evidence.has_light_bags(),
         )
         watch = Watch("learning the kernel", self.verbose)
         return learn_features(features, bags, counts.evidence, settings, watch, begin)

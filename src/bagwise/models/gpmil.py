@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise.bag_models.rules import LabelRule, SoftMax, Witness
-from bagwise.bag_models.soft_max import POOLINGS, BagLosses, Pooling
+from bagwise.bag_models.soft_max import POOLINGS, BagLosses, Pooling, weighted_losses
 from bagwise.bags import Bags
-from bagwise.evidence.known import with_known_as_bags
+from bagwise.evidence.known import with_known_as_bags, with_known_weights
+from bagwise.evidence.weights import check_class_weight
 from bagwise.exceptions import BagDataWarning, ConvergenceWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, reassembled
@@ -135,6 +136,7 @@ class GPMIL(BagClassifier):
         witnesses: str = "soft",
         n_stages: int = 3,
         n_starts: int = 3,
+        class_weight: Any = None,
         bias: float = 5.0,
         kernel: Any = "rbf",
         lengthscale: float | None = None,
@@ -160,6 +162,7 @@ class GPMIL(BagClassifier):
         self.witnesses = witnesses
         self.n_stages = n_stages
         self.n_starts = n_starts
+        self.class_weight = class_weight
         self.bias = bias
         self.kernel = kernel
         self.lengthscale = lengthscale
@@ -189,14 +192,19 @@ class GPMIL(BagClassifier):
         """
         return cls(**_PUBLISHED | changes)
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once.
+
+        ``sample_weight`` says how much every bag counts (array, or dict or Series by id): one of weight 2 as if it were
+        there twice, one of weight 0 as if its label were missing.
+        """
         self._check_settings()
         given, labels = self._read(bags, y)
         checked, values = with_known_as_bags(given, labels)
         features = self._first_features(checked)
         link = LINKS[self.link]
-        columns = [BagLosses(torch.as_tensor(column, device=features.device), link) for column in values.T]
+        weights = with_known_weights(given, self._weights(bags, sample_weight, labels.values, labels.classes))
+        columns = weighted_losses(torch.as_tensor(values, device=features.device), link, weights)
         kernel = self._learned_kernel(features, checked, columns)
         features, fits = self._modes(reassembled(features, kernel=kernel), checked, columns)
         self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
@@ -233,6 +241,7 @@ class GPMIL(BagClassifier):
         for name in ("n_restarts", "n_stages", "n_starts"):
             check.check_count(name, getattr(self, name))
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
+        check_class_weight(self.class_weight)
 
     def _first_features(self, bags: Bags) -> Features:
         kernel = start_kernel(self, bags)
@@ -257,7 +266,7 @@ class GPMIL(BagClassifier):
         random = np.random.RandomState(self.seed_)
         how = SearchSettings(self.n_restarts, random, Watch("learning the kernel", self.verbose))
         chosen = some_bags(bags, states, _LEARNING_ROWS, random)
-        some, their_losses = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
+        some, their_losses = bags[chosen], [column.some(chosen) for column in columns]
         if self.approximation == "witness":
             learned = learn_witness(features, self._rows(features, some), their_losses, self._schedule, how)
         else:

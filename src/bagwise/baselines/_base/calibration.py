@@ -7,7 +7,7 @@ make anybody surer than that. Order and decision stay.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -22,23 +22,36 @@ OPTIONS = ("sigmoid", "slope")
 _LEAST_SLOPE = 0.01  # per standard deviation of the scores: their order is always kept
 _MOST_SLOPE = 100.0
 
-Learn = Callable[[Bags, Floats], Machine]
+Learn = Callable[[Bags, Floats, Floats], Machine]
 
 
-def calibrated(learn: Learn, bags: Bags, y: Floats, option: str, cv: int, random: Any) -> Calibrated:
+class Weighted(NamedTuple):
+    """Bags with their labels (0, 1, NaN where missing) and how much each counts."""
+
+    bags: Bags
+    y: Floats
+    weight: Floats
+
+    def some(self, chosen: Any) -> "Weighted":
+        """Some of them."""
+        return Weighted(self.bags[chosen], self.y[chosen], self.weight[chosen])
+
+
+def calibrated(learn: Learn, given: Weighted, option: str, cv: int, random: Any) -> Calibrated:
     """The machine of all bags with a label, and the sigmoid of held-out scores; a share where one class is missing."""
-    seen = ~np.isnan(y)
-    positives, total = int(np.sum(y[seen])), int(np.sum(seen))
-    if positives in (0, total):
+    seen = ~np.isnan(given.y) & (given.weight > 0)
+    positives, total = (float(np.sum(part[seen])) for part in (given.weight * given.y, given.weight))
+    if positives in (0.0, total):
         return Calibrated(0.0, float(np.log((positives + 1.0) / (total - positives + 1.0))), 1.0, None)
-    bags, y = bags[seen], y[seen]
-    machine = learn(bags, y)
-    slope, intercept = sigmoid(held_out_scores(learn, machine, bags, y, cv, random), y, option)
-    return Calibrated(slope, intercept, float(2.0 * np.log(len(bags) + 1.0)), machine)
+    told = given.some(seen)
+    machine = learn(*told)
+    slope, intercept = sigmoid(held_out_scores(learn, machine, told, cv, random), told.y, option, told.weight)
+    return Calibrated(slope, intercept, float(2.0 * np.log(total + 1.0)), machine)
 
 
-def held_out_scores(learn: Learn, machine: Machine, bags: Bags, y: Floats, cv: int, random: Any) -> Floats:
+def held_out_scores(learn: Learn, machine: Machine, told: Weighted, cv: int, random: Any) -> Floats:
     """The score of every bag by a machine that was learned from other folds."""
+    bags, y, _ = told
     folds = min(cv, int(np.bincount(y.astype(int)).min()))
     if folds < 2:
         warn_user(
@@ -49,20 +62,21 @@ def held_out_scores(learn: Learn, machine: Machine, bags: Bags, y: Floats, cv: i
         return machine.scores(bags)
     scores = np.empty(len(bags))
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=random).split(y, y):
-        scores[test] = learn(bags[train], y[train]).scores(bags[test])
+        scores[test] = learn(*told.some(train)).scores(bags[test])
     return scores
 
 
-def sigmoid(scores: Floats, y: Floats, option: str) -> tuple[float, float]:
+def sigmoid(scores: Floats, y: Floats, option: str, weight: Floats | None = None) -> tuple[float, float]:
     """Slope and intercept of the log odds; "slope" leaves the intercept at 0, where the method itself decides."""
+    times = np.ones(len(y)) if weight is None else weight
     spread = float(np.std(scores)) or 1.0
-    positives = float(np.sum(y))
-    target = np.where(y == 1, (positives + 1.0) / (positives + 2.0), 1.0 / (len(y) - positives + 2.0))
+    positives, total = float(np.sum(times * y)), float(np.sum(times))
+    target = np.where(y == 1, (positives + 1.0) / (positives + 2.0), 1.0 / (total - positives + 2.0))
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         odds = parameters[0] * scores / spread + parameters[1]
-        off = expit(odds) - target
-        value = -np.sum(target * log_expit(odds) + (1.0 - target) * log_expit(-odds))
+        off = times * (expit(odds) - target)
+        value = -np.sum(times * (target * log_expit(odds) + (1.0 - target) * log_expit(-odds)))
         return float(value), np.array([off @ scores / spread, off.sum()])
 
     level = (0.0, 0.0) if option == "slope" else (None, None)

@@ -39,12 +39,12 @@ _SIZES = (1e-3, 10.0)  # between which it is looked for
 
 
 class TotalsEvidence(ModeEvidence):
-    """(4.7) of statements about totals; ``log_sd`` is log s, None where bags have no effect."""
+    """(4.7) of statements about totals, each counted ``times`` (b,) times; ``log_sd`` is log s, None for no effect."""
 
     settled_at, rounding = 1e-6, 1e-11
 
-    def __init__(self, bags: TotalBags, log_sd: Tensor | None) -> None:
-        self._bags, self.log_sd = bags, log_sd
+    def __init__(self, bags: TotalBags, log_sd: Tensor | None, times: Tensor) -> None:
+        self._bags, self.log_sd, self._times = bags, log_sd, times
 
     def _sd(self, like: Tensor) -> Tensor:
         return like.new_zeros(()) if self.log_sd is None else torch.exp(self.log_sd)
@@ -55,10 +55,10 @@ class TotalsEvidence(ModeEvidence):
         return float(self.find(design).log_evidence)
 
     def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
-        return self._bags.logs(z, rows.shrink, self._sd(z)).sum()
+        return (self._times * self._bags.logs(z, rows.shrink, self._sd(z))).sum()
 
     def _information(self, rows: Rows, z: Tensor) -> Tensor:
-        return self._bags.information(rows.scaled, z, rows.shrink, self._sd(z))
+        return self._bags.information(rows.scaled, z, rows.shrink, self._sd(z), self._times)
 
 
 class EffectSize:
@@ -92,25 +92,32 @@ class Totals(NamedTuple):
 
     bags: Bags
     columns: tuple[TotalStatements, ...]
+    weight: NDArray[np.float64] | None = None  # (B,) how many times a bag counts; None is once
 
     @classmethod
-    def of(cls, bags: Bags, stated: Stated, label_noise: float) -> "Totals":
+    def of(cls, bags: Bags, stated: Stated, label_noise: float, weight: NDArray[np.float64] | None = None) -> "Totals":
         """Statements as they were read."""
-        return cls(bags, tuple(total_statements(column, bags, label_noise) for column in stated.columns))
+        return cls(bags, tuple(total_statements(column, bags, label_noise) for column in stated.columns), weight)
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """(B,) how many times a bag counts."""
+        return np.ones(len(self.bags)) if self.weight is None else self.weight
 
     def speaking(self) -> NDArray[np.int64]:
         """Numbers of the bags that state anything."""
         told = [(column.kind != NONE) | _has_known(column) for column in self.columns]
-        return np.flatnonzero(np.any(told, axis=0))
+        return np.flatnonzero(np.any(told, axis=0) & (self.times > 0))
 
     def only(self, chosen: NDArray[np.int64]) -> "Totals":
         """Some of the bags."""
-        return Totals(self.bags[chosen], tuple(column.of_bags(chosen) for column in self.columns))
+        return Totals(self.bags[chosen], tuple(column.of_bags(chosen) for column in self.columns), self.times[chosen])
 
     def evidences(self, features: Features, log_sd: Tensor | None) -> list[TotalsEvidence]:
         """The log evidence of every column; all share the kernel and the size of the effect."""
         held = (TotalBags(column, features.dtype, features.device) for column in self.columns)
-        return [TotalsEvidence(bags, log_sd) for bags in held]
+        times = torch.as_tensor(self.times, dtype=features.dtype, device=features.device)
+        return [TotalsEvidence(bags, log_sd, times) for bags in held]
 
 
 def _has_known(column: TotalStatements) -> NDArray[np.bool_]:
