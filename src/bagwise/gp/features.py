@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
-from bagwise.exceptions import BagDataError
+from bagwise.exceptions import BagDataError, LearnedNothingWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.moments import column_moments, column_summary
 from bagwise.numerics.linalg import DEFAULT_JITTER, cholesky, owned, whiten
@@ -171,10 +171,12 @@ class Features:
         return phi, kappa
 
     def of_standardised(self, x: Tensor) -> Tensor:
-        """φ of rows that are standardised already, (n, R)."""
+        """φ of rows that are standardised already, (n, R); they count as bags of the smallest size of the fit."""
         phi = torch.empty(len(x), self.n_columns, dtype=self.dtype, device=self.device)
         kappa = torch.empty(len(x), dtype=self.dtype, device=self.device)
         self._fill(self._products(x), self._inverse(), phi, kappa)
+        if self.size_range is not None:
+            phi[:, self.n_inducing] = self.size_range[0]
         return phi
 
     @torch.no_grad()
@@ -452,6 +454,12 @@ def _inducing_rows(
     if ground.projection is None:
         _check_dense(bags.X, looked_at)
     pool = _distinct(ground.rows(bags.X[sample.rows]).cpu().numpy())
+    if len(pool) == 1 < looked_at:
+        warn_user(
+            f"all {looked_at} instances that were looked at have the same features: nothing can tell them apart. Every "
+            "instance will get the same probability.",
+            LearnedNothingWarning,
+        )
     if inducing == "principal":
         return _principal(pool, wanted, ground.shift.device)
     if len(pool) <= wanted:

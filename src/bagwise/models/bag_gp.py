@@ -38,6 +38,7 @@ from bagwise.models._base.count_answers import KINDS
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel
+from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
 from bagwise.models._base.total_answers import TotalAnswers
 
 WIDE = 100  # features from which on kernel="auto" asks for the log evidence of a linear kernel too
@@ -252,6 +253,7 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         infer = self._by_gibbs if self.inference_ == "gibbs" else self._inferred
         found = infer(features, checked, counts.evidence)
         self._finish(features, found.posterior, self.rule_, found.trace, found.log_evidence)
+        self._say_if_nothing_learned(checked, counts.evidence)
         return self._said_if_interrupted()
 
     @property
@@ -452,6 +454,12 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         )
         watch = Watch("learning the kernel", self.verbose)
         return learn_features(features, bags, counts.evidence, settings, watch, begin)
+
+    def _say_if_nothing_learned(self, bags: Bags, evidence: CountEvidence) -> None:
+        if evidence.observed().any():
+            warn_if_alike(self, bags)
+        if evidence.only_labels() and self.inference_ in ("ep", "bag-ep"):  # the mean field has a bound only
+            warn_if_constant_is_as_good(self, evidence.labels)
 
     def _say_unsettled(self) -> None:
         trace = self.learning_trace_

@@ -32,6 +32,7 @@ from bagwise.models._base.class_answers import candidate_score, most_probable
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagEstimator, ModelCard, check_device, check_dtype
 from bagwise.models._base.learned_kernel import start_kernel
+from bagwise.models._base.learned_nothing import warn_if_alike
 from bagwise.numerics.segments import Segments
 from bagwise.predict.classes import class_probability
 
@@ -234,6 +235,7 @@ class MIPLGP(BagEstimator):
         self._check_memory(stating.n_instances, evidence.table.shape[1])
         infer = self._exactly if self.solver_ == "exact" else self._sparsely
         infer(checked, stating, evidence)
+        warn_if_alike(self, stating)
         return self
 
     # ------------------------------------------------------------ answers

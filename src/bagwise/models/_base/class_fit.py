@@ -24,6 +24,7 @@ from bagwise.inference.engines import NEARLY, Inferred, Limits
 from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
 from bagwise.inference.loop import Trace, Watch
 from bagwise.models._base.chains import ChainSettings, forget_chains, runner_of, sample
+from bagwise.models._base.learned_nothing import warn_if_alike
 
 CLASS_KINDS = ("candidates", "class")
 
@@ -48,6 +49,7 @@ def fit_classes(model: Any, bags: Bags, y: Any, *, keyed: bool) -> None:
     found = _sampled(model, features, told) if model.inference_ == "gibbs" else _inferred(model, features, told)
     log_evidence = None if found.log_evidence is None else found.log_evidence.sum()[None]
     model._finish(features, found.posterior, model.rule_, found.trace, log_evidence)
+    warn_if_alike(model, bags)
 
 
 def _check_for_classes(model: Any, bags: Bags) -> None:
