@@ -4,7 +4,7 @@ from tests.mutants.mutant import mutants_of
 
 MUTANTS = [
     *mutants_of(
-        "bags.py",
+        "_bag_contents.py",
         "test_bags.py",
         (
             "known labels stay where they were when rows are sorted",
