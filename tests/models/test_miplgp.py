@@ -13,7 +13,7 @@ import bagwise
 from bagwise import MIPLGP, BagDataError, Bags, ModelFileError
 from bagwise.bag_models.dirichlet import augmented
 from bagwise.datasets import make_candidate_bags
-from bagwise.gp import kernels
+from bagwise.gp import kernel_files
 from bagwise.inference.kernel_learning.ascent import KernelAscent
 from bagwise.models import miplgp
 
@@ -313,7 +313,7 @@ def test_uniform_learns_its_kernel_only_from_the_first_round_on(solver):
     bags, table, _, _ = problem(12)
     settings = {"solver": solver, "disambiguation": "uniform", "n_rounds": 2, "n_inducing": 20}
     usual, asked = (quick(**settings, **changes).fit(bags, table) for changes in ({}, {"learn_start": 0}))
-    kept, learned = (kernels.parameters(one.kernel_) for one in (usual, asked))
+    kept, learned = (kernel_files.parameters(one.kernel_) for one in (usual, asked))
     assert not all(torch.equal(kept[name], learned[name]) for name in kept)
-    again = kernels.parameters(quick(**(settings | {"n_rounds": 6})).fit(bags, table).kernel_)
+    again = kernel_files.parameters(quick(**(settings | {"n_rounds": 6})).fit(bags, table).kernel_)
     assert all(torch.equal(kept[name], again[name]) for name in kept)

@@ -21,7 +21,7 @@ from bagwise.bags import Bags, as_bags
 from bagwise.evidence.candidates import candidate_sets, read_candidates, with_none
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
-from bagwise.gp.features import make_ground
+from bagwise.gp.ground import make_ground
 from bagwise.gp.posterior import ExactPosterior
 from bagwise.inference.candidates.exact import ExactRounds, ExactSettings, exact_moments, exact_rounds
 from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES

@@ -15,15 +15,17 @@ from bagwise.evidence.reading import joined_statement
 from bagwise.evidence.statements import CANDIDATES
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp.features import Features
-from bagwise.gp.posterior import Posterior
 from bagwise.inference.chains.class_gibbs import ClassGibbs
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
 from bagwise.inference.class_start import is_broad
 from bagwise.inference.engines import NEARLY, Inferred, Limits
 from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
-from bagwise.inference.loop import Trace, Watch
+from bagwise.inference.loop import Watch
 from bagwise.models._base.chains import ChainSettings, forget_chains, runner_of, sample
+from bagwise.models._base.count_fit import WithoutLogEvidence, highest_reached
+from bagwise.models._base.first_features import first_features, kinds_in_question, wants_sizes, with_sizes
+from bagwise.models._base.learned_kernel import warn_if_unsettled
 
 CLASS_KINDS = ("candidates", "class")
 
@@ -87,38 +89,32 @@ def _features_to_use(model: Any, told: ClassInput) -> Features:
     forget_chains(model)
     learned = _learned(model, told)
     model.learning_trace_ = learned.trace
-    model._say_unsettled()
+    warn_if_unsettled(learned.trace)
     return learned.features
 
 
 def _learned(model: Any, told: ClassInput) -> Learned:
     """The kind of kernel and the start of the highest log evidence on the first rows, then all rows from there."""
-    kinds = model._kinds(told.bags)
+    kinds = kinds_in_question(model, told.bags)
     if not model.learn:
-        return Learned(_first(model, told.bags, kinds[0]), None)
+        return Learned(_first(model, told, kinds[0]), None)
     stated = told.evidence.table[told.evidence.table.any(axis=1)]
     starts = (False, True) if is_broad(torch.from_numpy(stated)) else (False,)
     ways = [(kind, guessed) for kind in kinds for guessed in starts]
     if len(ways) == 1:
-        return _search(model, told, _first(model, told.bags, kinds[0]), guessed=False)
+        return _search(model, told, _first(model, told, kinds[0]), guessed=False)
     best = max((_reached(model, told, *way) for way in ways), key=lambda one: one.value)
     return _search(model, told, best.first, guessed=best.guessed, begin=best.learned.features)
 
 
-def _first(model: Any, bags: Bags, kind: Any) -> Features:
-    features: Features = model._first_features(bags, kind)
-    sized = model.size_effect and not isinstance(model.size_effect, str)
-    return features.with_sizes(bags.sizes) if sized else features
+def _first(model: Any, told: ClassInput, kind: Any) -> Features:
+    return with_sizes(first_features(model, told.bags, kind), told.bags, wants_sizes(model))
 
 
 def _reached(model: Any, told: ClassInput, kind: Any, guessed: bool) -> _Reached:
-    first = _first(model, told.bags, kind)
+    first = _first(model, told, kind)
     learned = _search(model, told, first, guessed=guessed, one_stage=True)
-    trace = learned.trace
-    if trace is not None and trace.interrupted:
-        raise KeyboardInterrupt("fit was interrupted while choosing the kernel; there is no model yet.")
-    value = float(trace.values.max()) if trace is not None and len(trace) else -np.inf
-    return _Reached(value, learned, first, guessed)
+    return _Reached(highest_reached(learned.trace), learned, first, guessed)
 
 
 def _search(
@@ -160,13 +156,7 @@ def _inferred(model: Any, features: Features, told: ClassInput) -> Inferred:
     return by_class_mean_field(features, told.bags, told.evidence, limits)
 
 
-class _SampledClasses(NamedTuple):
-    posterior: Posterior
-    trace: Trace
-    log_evidence: None
-
-
-def _sampled(model: Any, features: Features, told: ClassInput) -> _SampledClasses:
+def _sampled(model: Any, features: Features, told: ClassInput) -> WithoutLogEvidence:
     settings = ChainSettings.of(model)
     sampler = ClassGibbs(
         in_memory(features, told.bags, ProbitClasses(told.evidence), integrated=True),
@@ -176,4 +166,4 @@ def _sampled(model: Any, features: Features, told: ClassInput) -> _SampledClasse
         seed=model.seed_,
         rescale=settings.scale_step,
     )
-    return _SampledClasses(*sample(model, settings, sampler, features, told.bags, told.evidence, ()), None)
+    return WithoutLogEvidence(*sample(model, settings, sampler, features, told.bags, told.evidence, ()))
