@@ -13,6 +13,7 @@ from bagwise import _columns as columns
 from bagwise import _validation as check
 from bagwise._frames import PANDAS
 from bagwise._indexing import chosen_bags, leading_key
+from bagwise._matrices import feature_matrix
 from bagwise._totals import check_totals, row_weights
 from bagwise.exceptions import BagDataError
 from bagwise.sources.rows import StoredRows, ragged_ranges
@@ -265,7 +266,7 @@ class BagContents:
 
     def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> Self:
         """The same bags with other features, row by row."""
-        matrix, names = check.feature_matrix(X, feature_names)
+        matrix, names = feature_matrix(X, feature_names)
         if matrix.shape[0] != self.n_instances:
             raise BagDataError(f"expected one row per instance ({self.n_instances}), got {matrix.shape[0]}.")
         return self._with(X=matrix, feature_names=names)

@@ -8,6 +8,7 @@ import scipy.sparse
 
 from bagwise import _columns as columns
 from bagwise import _validation as check
+from bagwise._matrices import check_same_columns, feature_matrix
 from bagwise._totals import joined_weights
 from bagwise.exceptions import BagDataError
 
@@ -21,7 +22,7 @@ def bags_of_list(cls: type[Any], arrays: Iterable[Any], ids: Iterable[Any] | Non
         raise BagDataError(NO_BAGS)
     bag_ids = bag_ids_of(ids, len(listed))
     checked = [_bag_matrix(array, bag) for array, bag in zip(listed, bag_ids, strict=True)]
-    check.check_same_columns(checked, bag_ids)
+    check_same_columns(checked, bag_ids)
     matrices = [matrix for matrix, _ in checked]
     groups = np.repeat(np.array(bag_ids, dtype=object), [matrix.shape[0] for matrix in matrices])
     return cls(_stacked(matrices), groups, feature_names=checked[0][1])
@@ -40,7 +41,7 @@ def joined_bags(cls: type[Any], parts: Iterable[Any]) -> Any:
     listed = list(parts)
     if not listed:
         raise BagDataError(NO_BAGS)
-    check.check_same_columns([(bags.X, bags.feature_names) for bags in listed], [bags.ids[0] for bags in listed])
+    check_same_columns([(bags.X, bags.feature_names) for bags in listed], [bags.ids[0] for bags in listed])
     ids = check.unique_ids(name for bags in listed for name in bags.ids)
     groups = np.repeat(np.array(ids, dtype=object), np.concatenate([bags.sizes for bags in listed]))
     lengths = [bags.n_instances for bags in listed]
@@ -66,7 +67,7 @@ def _stacked(matrices: list[Any]) -> Any:
 
 def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:
     try:
-        matrix, names = check.feature_matrix(array)
+        matrix, names = feature_matrix(array)
     except BagDataError as error:
         raise BagDataError(f"bag {bag!r}: {error}") from None
     if matrix.shape[0] == 0:

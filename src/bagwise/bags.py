@@ -14,6 +14,7 @@ from bagwise._files import PathLike, write_whole
 from bagwise._frames import as_pandas
 from bagwise._joined_bags import NO_BAGS, bags_of_list, joined_bags
 from bagwise._long_tables import NamedColumns, bags_of_frame, labelled_bags, listed_names
+from bagwise._matrices import check_not_empty, feature_matrix
 from bagwise._opened_bags import bags_of_source, opened_bags
 from bagwise._totals import check_totals, row_weights, rows_of_totals
 from bagwise.exceptions import BagDataError
@@ -53,8 +54,8 @@ class Bags(BagContents):
         part: Any = None,
         meta: Any = None,
     ) -> None:
-        matrix, names = check.feature_matrix(X, feature_names)
-        check.check_not_empty(matrix)
+        matrix, names = feature_matrix(X, feature_names)
+        check_not_empty(matrix)
         codes, ids = check.group_codes(groups, matrix.shape[0])
         parts = columns.part_keys(part, codes, ids)
         order = codes if parts is None else codes * (int(parts[1].max()) + 1) + parts[1]
@@ -299,7 +300,7 @@ def as_bags(X: Any) -> Bags:
         raise BagDataError(NO_BAGS)
     if isinstance(X, list | tuple) and any(map(_is_table, X)):
         return Bags.from_list(X)
-    matrix, names = check.feature_matrix(X)
+    matrix, names = feature_matrix(X)
     return Bags(matrix, np.arange(matrix.shape[0]), feature_names=names)
 
 

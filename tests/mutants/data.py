@@ -44,6 +44,10 @@ MUTANTS = [
             "varying = np.flatnonzero(lowest != highest)",
             "varying = np.flatnonzero(lowest > highest)",
         ),
+    ),
+    *mutants_of(
+        "_matrices.py",
+        "test_bags.py",
         ("single precision becomes double", "np.float32 if kind == np.float32 else np.float64", "np.float64"),
     ),
     *mutants_of(

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bagwise import _validation as check
+from bagwise._matrices import column_name
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
@@ -204,7 +204,7 @@ def _refuse_lost_rows(phi: Tensor, kappa: Tensor, bags: Bags) -> None:
         column = int(np.argmax(np.abs(_dense_row(bags.X, row))))
         raise BagDataError(
             f"bag {bags.ids[bags.index[row]]!r}, row {bags.rows[row]} of the table, "
-            f"{check.column_name(column, bags.feature_names)}: {_dense_row(bags.X, row)[column]:g} is too far from the "
+            f"{column_name(column, bags.feature_names)}: {_dense_row(bags.X, row)[column]:g} is too far from the "
             "training data to compute with; correct the value or leave the instance out."
         )
 

@@ -11,6 +11,7 @@ from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from bagwise import _validation as check
+from bagwise._matrices import column_name
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
@@ -77,7 +78,7 @@ def _moments(bags: Bags, device: torch.device, dtype: torch.dtype) -> tuple[Tens
         far = ~(np.abs(shift) / scale < farthest(dtype))
     wrong = np.flatnonzero(far | ~np.isfinite(shift) | ~np.isfinite(scale))
     if len(wrong):
-        name = check.column_name(int(wrong[0]), bags.feature_names)
+        name = column_name(int(wrong[0]), bags.feature_names)
         raise BagDataError(f"{name} holds numbers too large to standardise; divide it by a constant.")
     return torch.tensor(shift, device=device), torch.tensor(scale, device=device)
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from bagwise import _validation as check
+from bagwise._matrices import feature_matrix
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.ground import Ground
@@ -81,7 +82,7 @@ def _check_dense(X: Any, n_rows: int) -> None:
 
 
 def _given_rows(inducing: Any, n_features: int) -> Any:
-    given = check.feature_matrix(inducing)[0]
+    given = feature_matrix(inducing)[0]
     if given.shape[1] != n_features or given.shape[0] == 0:
         raise BagDataError(f"inducing: expected an (R, {n_features}) array, got shape {given.shape}.")
     if not np.isfinite(given.data if scipy.sparse.issparse(given) else given).all():
