@@ -107,8 +107,8 @@ class BagContents:
     def describe(self, instance: int) -> str:
         """One instance for reading: its part and its metadata, or its row in the table where there is neither."""
         part = [] if self._part is None else [str(self._part[instance])]
-        told = part + ([] if self._meta is None else [self._meta.describe(instance)])
-        return ", ".join(told) or f"row {self._row(instance)}"
+        described = part + ([] if self._meta is None else [self._meta.describe(instance)])
+        return ", ".join(described) or f"row {self._row(instance)}"
 
     def _row(self, instance: int) -> int:
         return int(self._X.positions(instance) if self._rows is None else self._rows[instance])

@@ -9,7 +9,7 @@ from bagwise.cli.messages import say_written
 from bagwise.report.terminal import print_measures
 
 _NOTE = (
-    "Every bag holds 6 to 12 handwritten digits. From {n_train} bags the model was told only whether there is a 9 in "
+    "Every bag holds 6 to 12 handwritten digits. From {n_train} bags the model learned only whether there is a 9 in "
     "them, never which digit it is. Here are {n_test} other bags: which of them hold a 9, and where is it?"
 )
 

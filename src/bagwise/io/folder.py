@@ -25,7 +25,7 @@ MOST_NAMED = 100  # bad files that one message lists
 
 @dataclass(frozen=True)
 class FolderTable:
-    """How the table speaks of the files: names of its columns."""
+    """How the table describes the files: names of its columns."""
 
     bag: str
     part: str | None = None  # below the bag; then there is one file per part
