@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import _validation as check
+from bagwise._matrices import check_finite
 from bagwise.bag_models.rules import Rule
 from bagwise.bags import Bags, as_bags
 from bagwise.evidence.declared import refuse_undeclared
@@ -172,7 +173,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
             )
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
         if not bags.stays_in_file:  # those are checked whenever they are read
-            check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
+            check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
         return bags
 
     def _bags_to_judge(self, X: Any) -> Bags:
