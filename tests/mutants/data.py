@@ -4,7 +4,7 @@ from tests.mutants.mutant import mutants_of
 
 MUTANTS = [
     *mutants_of(
-        "bags.py",
+        "_bag_contents.py",
         "test_bags.py",
         (
             "known labels stay where they were when rows are sorted",
@@ -44,6 +44,10 @@ MUTANTS = [
             "varying = np.flatnonzero(lowest != highest)",
             "varying = np.flatnonzero(lowest > highest)",
         ),
+    ),
+    *mutants_of(
+        "_matrices.py",
+        "test_bags.py",
         ("single precision becomes double", "np.float32 if kind == np.float32 else np.float64", "np.float64"),
     ),
     *mutants_of(
@@ -78,7 +82,7 @@ MUTANTS = [
     *mutants_of(
         "baselines/_base/calibration.py",
         "baselines/_base/test_calibration.py",
-        ("scores of the training bags are calibrated", "learn(bags[train], y[train]).scores", "machine.scores"),
+        ("scores of the training bags are calibrated", "learn(*chosen.some(train)).scores", "machine.scores"),
         ("targets are not smoothed", "(positives + 1.0) / (positives + 2.0), 1.0 /", "1.0, 0.0 /"),
         (
             "a misleading score turns round",

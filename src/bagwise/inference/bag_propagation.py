@@ -177,9 +177,9 @@ def _pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
         potentials=part.potentials,
         known=part.known,
     )
-    silent = torch.full((len(part.bags), 1), torch.nan, dtype=labels.dtype, device=device)
+    unstated = torch.full((len(part.bags), 1), torch.nan, dtype=labels.dtype, device=device)
     both = torch.cat([labelled.nonzero()[:, 0], part.bags])
-    evidence = ChunkEvidence(torch.cat([labels, silent]), (table,), chunk.evidence.noise, weights.some(both))
+    evidence = ChunkEvidence(torch.cat([labels, unstated]), (table,), chunk.evidence.noise, weights.some(both))
     single = design.phi[part.rows]
     joined = Design(
         torch.cat([bags.rows, single]),

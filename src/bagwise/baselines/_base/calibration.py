@@ -43,15 +43,15 @@ def calibrated(learn: Learn, given: Weighted, option: str, cv: int, random: Any)
     positives, total = (float(np.sum(part[seen])) for part in (given.weight * given.y, given.weight))
     if positives in (0.0, total):
         return Calibrated(0.0, float(np.log((positives + 1.0) / (total - positives + 1.0))), 1.0, None)
-    told = given.some(seen)
-    machine = learn(*told)
-    slope, intercept = sigmoid(held_out_scores(learn, machine, told, cv, random), told.y, option, told.weight)
+    chosen = given.some(seen)
+    machine = learn(*chosen)
+    slope, intercept = sigmoid(held_out_scores(learn, machine, chosen, cv, random), chosen.y, option, chosen.weight)
     return Calibrated(slope, intercept, float(2.0 * np.log(total + 1.0)), machine)
 
 
-def held_out_scores(learn: Learn, machine: Machine, told: Weighted, cv: int, random: Any) -> Floats:
+def held_out_scores(learn: Learn, machine: Machine, chosen: Weighted, cv: int, random: Any) -> Floats:
     """The score of every bag by a machine that was learned from other folds."""
-    bags, y, _ = told
+    bags, y, _ = chosen
     folds = min(cv, int(np.bincount(y.astype(int)).min()))
     if folds < 2:
         warn_user(
@@ -62,7 +62,7 @@ def held_out_scores(learn: Learn, machine: Machine, told: Weighted, cv: int, ran
         return machine.scores(bags)
     scores = np.empty(len(bags))
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=random).split(y, y):
-        scores[test] = learn(*told.some(train)).scores(bags[test])
+        scores[test] = learn(*chosen.some(train)).scores(bags[test])
     return scores
 
 
