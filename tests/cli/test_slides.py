@@ -224,7 +224,7 @@ def test_labels_of_slides_are_exported_into_their_table(slides, tmp_path, monkey
     table = read_table(slides / "slides.csv", "slide_id")
     table["tumour"] = table["tumour"].where(np.arange(12) < 8)
     table.to_csv("some.csv", index=False)
-    Journal(Path("a.jsonl"), "bags", Question(TWO, ("negative (0)", "positive (1)"))).answer(
+    Journal(tmp_path / "a.jsonl", "bags", Question(TWO, ("negative (0)", "positive (1)"))).answer(
         "ann", ("0009", None), [1], None, False
     )
     options = ("--model", slides / "model", "--table", "some.csv", "--answers", "a.jsonl", "--export", "out.csv")
