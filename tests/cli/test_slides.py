@@ -12,6 +12,7 @@ from tests.cli.command import done, refused, run
 
 from bagwise import Bags, load
 from bagwise.io import read_table
+from bagwise.io.heatmap import write_geojson, write_scores
 from bagwise.labelling import server
 from bagwise.labelling.journal import Journal
 from bagwise.labelling.question import TWO, Question
@@ -196,6 +197,17 @@ def test_geojson_is_a_collection_of_closed_counterclockwise_squares_with_finite_
         assert all(0 <= shade <= 255 for shade in properties["classification"]["color"])
         positive = properties["measurements"]["probability"] > 0.4
         assert properties["classification"]["name"] == ("positive" if positive else "negative")
+
+
+def test_maps_of_twenty_thousand_tiles_are_a_few_megabytes(tmp_path):
+    places = np.stack(np.meshgrid(np.arange(200), np.arange(100)), axis=-1).reshape(-1, 2) * 256.0
+    score = np.random.default_rng(0).random(20_000)
+    write_geojson(tmp_path / "map.geojson", places, 256.0, {"probability": score, "spread": score / 3})
+    write_scores(tmp_path / "map.h5", places, {"probability": score, "spread": score / 3}, {})
+    assert (tmp_path / "map.geojson").stat().st_size < 6e6
+    assert (tmp_path / "map.h5").stat().st_size < 5e5
+    with h5py.File(tmp_path / "map.h5") as file:
+        np.testing.assert_array_equal(file["probability"][()], score)
 
 
 def test_heatmap_refuses_what_it_cannot_draw(slides, tmp_path):
