@@ -1,6 +1,6 @@
 """All mutants, package by package."""
 
-from tests.mutants import bag_models, data, evidence, gp, inference, models, numerics, output, scale
+from tests.mutants import bag_models, data, evidence, gp, inference, models, numerics, output, scale, slides
 
 MUTANTS = [
     *numerics.MUTANTS,
@@ -12,4 +12,5 @@ MUTANTS = [
     *data.MUTANTS,
     *output.MUTANTS,
     *scale.MUTANTS,
+    *slides.MUTANTS,
 ]
