@@ -56,7 +56,7 @@ def fit(folder, memory, model_file):
     with bagwise.scale.within(memory=memory, threads=1):
         bags, y = Bags.from_folder(folder, folder / "slides.csv", label="tumour")
         read = time.process_time() - started
-        settings = {"kernel": "rbf", "size_effect": False, "n_inducing": 100, "learn_rows": 20_000, "random_state": 0}
+        settings = {"kernel": "rbf", "size_effect": False, "n_inducing": 50, "learn_rows": 4_000, "random_state": 0}
         model = BagGP(**settings).fit(bags, y)
     model.save(model_file)
     made = time.process_time() - started - read

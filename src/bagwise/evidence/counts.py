@@ -66,7 +66,7 @@ class CountEvidence:
         )
 
     def has_light_bags(self) -> bool:
-        """Whether some bag counts less than half: too little for a message, which is of a whole bag."""
+        """Whether some bag counts less than half: too little for a message of a whole bag (theory 4.3)."""
         return self.weight is not None and bool(((self.weight > 0) & (self.weight < LIGHT)).any())
 
     @classmethod

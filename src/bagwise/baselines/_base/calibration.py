@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from bagwise.bags import Bags
 from bagwise.baselines._base.machines import Calibrated, Floats, Machine
@@ -50,20 +50,31 @@ def calibrated(learn: Learn, given: Weighted, option: str, cv: int, random: Any)
 
 
 def held_out_scores(learn: Learn, machine: Machine, chosen: Weighted, cv: int, random: Any) -> Floats:
-    """The score of every bag by a machine that was learned from other folds."""
-    bags, y, _ = chosen
-    folds = min(cv, int(np.bincount(y.astype(int)).min()))
-    if folds < 2:
+    """The score of every bag by a machine that was learned from other folds; no group of bags is in two of them."""
+    splits = _splits(chosen.bags, chosen.y, cv, random)
+    if not splits:
         warn_user(
-            "one of the classes has a single bag, so that no bag can be held out: the probabilities are calibrated on "
-            "the bags that were learned from and will be too certain. Label more bags.",
+            "one of the classes has a single bag (or group of bags), so that none can be held out: the probabilities "
+            "are calibrated on the bags that were learned from and will be too certain. Label more bags.",
             BagDataWarning,
         )
-        return machine.scores(bags)
-    scores = np.empty(len(bags))
-    for train, test in StratifiedKFold(folds, shuffle=True, random_state=random).split(y, y):
-        scores[test] = learn(*chosen.some(train)).scores(bags[test])
+        return machine.scores(chosen.bags)
+    scores = np.empty(len(chosen.bags))
+    for train, test in splits:
+        scores[test] = learn(*chosen.some(train)).scores(chosen.bags[test])
     return scores
+
+
+def _splits(bags: Bags, y: Floats, cv: int, random: Any) -> list[tuple[Any, Any]]:
+    """Folds with both classes to learn from in each; none where there are too few bags, or groups of them."""
+    groups = np.arange(len(bags)) if bags.group is None else np.unique(bags.group, return_inverse=True)[1]
+    folds = min(cv, *(len(np.unique(groups[y == value])) for value in (0, 1)))
+    if folds < 2:
+        return []
+    if bags.group is None:
+        return list(StratifiedKFold(folds, shuffle=True, random_state=random).split(y, y))
+    found = list(StratifiedGroupKFold(folds, shuffle=True, random_state=random).split(y, y, groups))
+    return found if all(len(np.unique(y[train])) == 2 for train, _ in found) else []
 
 
 def sigmoid(scores: Floats, y: Floats, option: str, weight: Floats | None = None) -> tuple[float, float]:
