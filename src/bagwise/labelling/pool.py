@@ -49,7 +49,7 @@ class Pool:
         if key not in self._numbers:
             place = "" if key[1] is None else f", row {key[1]}"
             raise BagDataError(
-                f"the answers name bag {key[0]!r}{place}, which is not in the data; name another file with "
+                f"the answers speak of bag {key[0]!r}{place}, which is not in the data; name another file with "
                 "--answers, or the data that were labelled."
             )
         return self._numbers[key]
