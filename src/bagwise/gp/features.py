@@ -162,10 +162,12 @@ class Features:
         return phi, kappa
 
     def of_standardised(self, x: Tensor) -> Tensor:
-        """φ of rows that are standardised already, (n, R)."""
+        """φ of rows that are standardised already, (n, R); they count as bags of the smallest size of the fit."""
         phi = torch.empty(len(x), self.n_columns, dtype=self.dtype, device=self.device)
         kappa = torch.empty(len(x), dtype=self.dtype, device=self.device)
         self._fill(self._products(x), self._inverse(), phi, kappa)
+        if self.size_range is not None:
+            phi[:, self.n_inducing] = self.size_range[0]
         return phi
 
     @torch.no_grad()

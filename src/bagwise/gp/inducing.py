@@ -14,7 +14,7 @@ from torch import Tensor
 from bagwise import _validation as check
 from bagwise._matrices import feature_matrix
 from bagwise.bags import Bags
-from bagwise.exceptions import BagDataError
+from bagwise.exceptions import BagDataError, LearnedNothingWarning, warn_user
 from bagwise.gp.ground import Ground
 
 SELECTIONS = ("kmeans++", "random", "principal")
@@ -54,6 +54,12 @@ def inducing_rows(
     if ground.projection is None:
         _check_dense(bags.X, looked_at)
     pool = _distinct(ground.rows(bags.X[sample.rows]).cpu().numpy())
+    if len(pool) == 1 < looked_at:
+        warn_user(
+            f"all {looked_at} instances that were looked at have the same features: nothing can tell them apart. Every "
+            "instance will get the same probability.",
+            LearnedNothingWarning,
+        )
     if inducing == "principal":
         return _principal(pool, wanted, ground.shift.device)
     if len(pool) <= wanted:

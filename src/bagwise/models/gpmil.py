@@ -202,6 +202,7 @@ class GPMIL(BagClassifier):
         log_evidence = torch.stack([fit.log_evidence for fit in fits])
         trace = one_after_the_other([fit.trace for fit in fits])
         self._finish(features, joint_posterior(fits, link), self._rule(), trace, log_evidence)
+        self._warn_if_nothing_learned(given, labels.values)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self

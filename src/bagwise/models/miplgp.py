@@ -29,6 +29,7 @@ from bagwise.models._base.candidate_fit import fit_candidates
 from bagwise.models._base.class_answers import candidate_score, most_probable
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagEstimator, ModelCard, check_device, check_dtype
+from bagwise.models._base.learned_nothing import warn_if_alike
 from bagwise.numerics.segments import Segments
 from bagwise.predict.classes import class_probability
 
@@ -227,6 +228,7 @@ class MIPLGP(BagEstimator):
         self.solver_ = self._solver(stating.n_instances, evidence.table.shape[1])
         self.variance_steps_ = self.variance_steps
         fit_candidates(self, checked, stating, evidence)
+        warn_if_alike(self, stating)
         return self
 
     # ------------------------------------------------------------ answers

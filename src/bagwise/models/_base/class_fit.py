@@ -25,6 +25,7 @@ from bagwise.inference.loop import Watch
 from bagwise.models._base.chains import ChainSettings, sample
 from bagwise.models._base.count_fit import WithoutLogEvidence, highest_reached, kept_or_learned
 from bagwise.models._base.first_features import first_features, kinds_in_question, wants_sizes, with_sizes
+from bagwise.models._base.learned_nothing import warn_if_alike
 
 CLASS_KINDS = ("candidates", "class")
 
@@ -49,6 +50,7 @@ def fit_classes(model: Any, bags: Bags, y: Any, *, keyed: bool) -> None:
     found = _sampled(model, features, read) if model.inference_ == "gibbs" else _inferred(model, features, read)
     log_evidence = None if found.log_evidence is None else found.log_evidence.sum()[None]
     model._finish(features, found.posterior, model.rule_, found.trace, log_evidence)
+    warn_if_alike(model, bags)
 
 
 def _check_for_classes(model: Any, bags: Bags) -> None:

@@ -25,6 +25,7 @@ from bagwise.models._base.first_features import (
     with_sizes,
 )
 from bagwise.models._base.learned_kernel import warn_if_unsettled
+from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
 
 CLOSE = 3.0  # nats between two kernels within which their sum is tried; it has more to learn and must gain as many
 LARGEST_REPEATED = 1_000_000  # individuals that get a row each where an inference cannot do with weights
@@ -48,6 +49,14 @@ def fit_counts(model: Any, bags: Bags, counts: CountInput) -> None:
     infer = _by_gibbs if model.inference_ == "gibbs" else _inferred
     found = infer(model, features, bags, counts.evidence)
     model._finish(features, found.posterior, model.rule_, found.trace, found.log_evidence)
+    _warn_if_nothing_learned(model, bags, counts.evidence)
+
+
+def _warn_if_nothing_learned(model: Any, bags: Bags, evidence: CountEvidence) -> None:
+    if evidence.observed().any():
+        warn_if_alike(model, bags)
+    if evidence.only_labels() and model.inference_ in ("ep", "bag-ep"):  # the mean field has a bound only
+        warn_if_constant_is_as_good(model, evidence.labels)
 
 
 # ---------------------------------------------------------------- features

@@ -24,6 +24,7 @@ from bagwise.inference.loop import Trace
 from bagwise.models._base.card import ModelCard as ModelCard
 from bagwise.models._base.label_answers import LabelAnswers
 from bagwise.models._base.label_answers import bag_weights as bag_weights
+from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_worse_than_constant
 from bagwise.models._base.saved import SavedEstimator
 from bagwise.models._base.saved import check_device as check_device
 from bagwise.models._base.state import pack, unpack
@@ -281,6 +282,12 @@ class BagClassifier(LabelAnswers, BagEstimator):
         )
         self._remember(labels.classes, labels.names)
         return checked, labels
+
+    def _warn_if_nothing_learned(self, bags: Bags, labels: NDArray[np.float64]) -> None:
+        """Warn where answers for the training bags are all alike, or worse than a constant for labels (B, K)."""
+        if not np.isnan(labels).all():
+            warn_if_alike(self, bags)
+            warn_if_worse_than_constant(self, bags, labels)
 
     # ------------------------------------------------------------ helpers
 
