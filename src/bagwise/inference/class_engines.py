@@ -58,7 +58,7 @@ def by_class_mean_field(features: Features, bags: Bags, evidence: ClassEvidence,
     chunks = in_memory(features, bags, ProbitClasses(evidence), integrated=True)
     observed = torch.as_tensor(evidence.observed(), device=features.device)
     state = ClassMeanField(chunks, observed)
-    trace = iterate(state.lbfgs_step, name="bound", **limits.of("vi"))
+    trace = iterate(state.lbfgs_step, name="bound", **limits.of("vi", state.reachable))
     if not trace.converged and not trace.interrupted:
         warn_user(
             f"the bound had not settled after {len(trace)} iterations (gradient {trace.residuals[-1]:.1e}).",
