@@ -18,7 +18,7 @@ GIBBS = (
     "::test_chunking_does_not_matter ::test_the_seed_decides_and_a_sweep_can_be_repeated"
 )
 SAMPLING = (
-    "models/_base/test_sampling.py ::test_warm_start_adds_samples "
+    "models/_base/test_chains.py ::test_warm_start_adds_samples "
     "::test_only_n_samples_over_the_limit_are_thinned ::test_diagnostics_hold_the_promised_quantities "
     "::test_a_checkpoint_of_another_run_is_refused ::test_warm_start_refuses_other_data "
     "::test_a_loaded_sampler_has_its_chains"

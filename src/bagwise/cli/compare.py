@@ -126,13 +126,15 @@ def _interruption_explained(output: Path) -> Iterator[None]:
 
 def _groups_and_truth(data: Path, found: "BagData", group: str | None, instance_label: str | None) -> tuple[Any, Any]:
     """The group and the label of every instance (or None), from the columns read beside the features."""
+    import numpy as np
+
     from bagwise.io.bag_data import is_archive
 
     if is_archive(data):
         return _array_of(data, group), found.instance_y if instance_label else None
     if group is None:
         return None, found.instance_y
-    table = found.instance_y.reshape(found.bags.n_instances, -1)  # type: ignore[union-attr]
+    table = np.asarray(found.instance_y).reshape(found.bags.n_instances, -1)
     n_labels = table.shape[1] - 1
     return table[:, -1], None if n_labels == 0 else table[:, 0] if n_labels == 1 else table[:, :-1]
 

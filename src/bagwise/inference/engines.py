@@ -115,6 +115,11 @@ def by_mean_field(features: Features, bags: Bags, evidence: CountEvidence, limit
     """The mean field, f integrated out beforehand; warns where its bound has not settled."""
     observed = torch.as_tensor(evidence.observed(), device=features.device)
     state = MeanField(chunks_of(features, bags, ProbitCounts(evidence), integrated=True), observed)
+    return climbed_bound(state, limits)
+
+
+def climbed_bound(state: MeanField, limits: Limits) -> Inferred:
+    """The mean field where its bound is highest; warns where that has not settled."""
     trace = iterate(state.lbfgs_step, name="bound", **limits.of("vi", state.reachable))
     if not trace.converged and not trace.interrupted:
         warn_user(

@@ -20,23 +20,20 @@ from bagwise.bags import Bags, as_bags
 from bagwise.evidence.candidates import candidate_sets, read_candidates, with_none
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
-from bagwise.gp.ground import make_ground
 from bagwise.gp.posterior import ExactPosterior
-from bagwise.inference.candidates.exact import ExactRounds, ExactSettings, exact_moments, exact_rounds
+from bagwise.inference.candidates.exact import exact_moments
 from bagwise.inference.candidates.memory import Size, check_memory, usual_solver
-from bagwise.inference.candidates.sparse import APPROXIMATIONS, Regression, SparseRounds
-from bagwise.inference.kernel_learning.learn import STAGES, some_bags
-from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.inference.candidates.sparse import APPROXIMATIONS
+from bagwise.inference.loop import Callback
+from bagwise.models._base.candidate_fit import fit_candidates
 from bagwise.models._base.class_answers import candidate_score, most_probable
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagEstimator, ModelCard, check_device, check_dtype
-from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.models._base.learned_nothing import warn_if_alike
 from bagwise.numerics.segments import Segments
 from bagwise.predict.classes import class_probability
 
 SOLVERS = ("auto", "exact", "sparse")
-CHANGE = "change of the responsibilities"
 _PUBLISHED: dict[str, Any] = {
     "disambiguation": "dirichlet",
     "augment": True,
@@ -230,8 +227,7 @@ class MIPLGP(BagEstimator):
         evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), stating.offsets)
         self.solver_ = self._solver(stating.n_instances, evidence.table.shape[1])
         self.variance_steps_ = self.variance_steps
-        infer = self._exactly if self.solver_ == "exact" else self._sparsely
-        infer(checked, stating, evidence)
+        fit_candidates(self, checked, stating, evidence)
         warn_if_alike(self, stating)
         return self
 
@@ -332,39 +328,6 @@ class MIPLGP(BagEstimator):
     def _learns(self) -> bool:
         """Targets that stay as they are teach the kernel nothing, unless it shall learn from the first round."""
         return bool(self.learn) and (self.disambiguation != "uniform" or self.learn_start == 0)
-
-    def _sparsely(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
-        features = self._make_features(bags, start_kernel(self, bags))
-        engine = SparseRounds(features, stating, evidence, Regression(self._disambiguation(), self.approximation))
-        if self._learns():
-            everyone = np.ones(len(stating), dtype=bool)
-            some = some_bags(stating, everyone, STAGES[0], np.random.RandomState(self.seed_))
-            engine.learn(some, self.n_rounds, self.n_steps, self.learn_start)
-        trace = self._rounds(engine)
-        fit = engine.finish()
-        log_evidence = torch.tensor([fit.log_evidence], dtype=torch.float64)
-        self._finish(engine.features, fit.posterior, self._rule(), trace, log_evidence)
-
-    def _exactly(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
-        device, dtype = check_device(self.device), check_dtype(self.dtype)
-        self.seed_ = int(check.random_stream(self.random_state).randint(2**31 - 1))
-        start = start_kernel(self, bags)
-        lengthscale = self.lengthscale if start is self.kernel else None
-        kernel = kernels.make_kernel(start, bags.n_features, lengthscale, dtype).to(device)
-        ground = make_ground(
-            bags, bias=self.bias, standardize=self.standardize, jitter=self.jitter, device=device, dtype=dtype
-        )
-        settings = ExactSettings(self._disambiguation(), self.rank, self.n_probes, self.seed_)
-        engine = exact_rounds(kernel, ground, stating, evidence, settings, dtype)
-        if self._learns():
-            engine.learn(self.n_rounds, self.n_steps, self.learn_start)
-        trace = self._rounds(engine)
-        features, posterior = engine.finish(ground.shift, ground.scale, ground.jitter)
-        self._finish(features, posterior, self._rule(), trace, None)
-
-    def _rounds(self, engine: SparseRounds | ExactRounds) -> Trace:
-        watch = Watch(type(self).__name__, self.verbose, self.callback)
-        return iterate(engine.round, name=CHANGE, max_iter=self.n_rounds, tol=self.tol, watch=watch)
 
     # ------------------------------------------------------------ helpers
 

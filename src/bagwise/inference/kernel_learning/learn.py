@@ -30,6 +30,7 @@ from bagwise.inference.kernel_learning.search import (
     Vector,
     differentiated,
     iteration_limit,
+    joined_traces,
 )
 from bagwise.inference.loop import Trace, Watch
 
@@ -127,7 +128,7 @@ def learn_features(
             break
     origin = f"{features.origin}, then learned" if settings.learn_inducing else None
     made = reassembled(features, kernel=kernel, inducing=inducing.detach(), origin=origin)
-    return Learned(made, _joined(traces))
+    return Learned(made, joined_traces(traces))
 
 
 def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
@@ -152,13 +153,6 @@ def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, n_now: i
         return search.expected_gain(last.inverse_curvature, n_before / n_now) < _STAYS
     except NumericalError:
         return False
-
-
-def _joined(traces: list[Trace]) -> Trace:
-    """One search after the other; their evidences are of other rows, so only the course within each means anything."""
-    values = np.concatenate([trace.values for trace in traces])
-    last = traces[-1]
-    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted)
 
 
 # ---------------------------------------------------------------- rows

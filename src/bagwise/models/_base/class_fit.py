@@ -22,10 +22,9 @@ from bagwise.inference.class_start import is_broad
 from bagwise.inference.engines import NEARLY, Inferred, Limits
 from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
 from bagwise.inference.loop import Watch
-from bagwise.models._base.chains import ChainSettings, forget_chains, runner_of, sample
-from bagwise.models._base.count_fit import WithoutLogEvidence, highest_reached
+from bagwise.models._base.chains import ChainSettings, sample
+from bagwise.models._base.count_fit import WithoutLogEvidence, highest_reached, kept_or_learned
 from bagwise.models._base.first_features import first_features, kinds_in_question, wants_sizes, with_sizes
-from bagwise.models._base.learned_kernel import warn_if_unsettled
 from bagwise.models._base.learned_nothing import warn_if_alike
 
 CLASS_KINDS = ("candidates", "class")
@@ -47,7 +46,7 @@ def fit_classes(model: Any, bags: Bags, y: Any, *, keyed: bool) -> None:
     with_none(read.classes)  # refuses a class of the name of the added one
     model.rule_ = OneOfTheClasses(read.none)
     model.fallback_, model.inference_ = None, "bag-ep" if model.inference == "auto" else model.inference
-    features = _features_to_use(model, read)
+    features = kept_or_learned(model, lambda: _learned(model, read))
     found = _sampled(model, features, read) if model.inference_ == "gibbs" else _inferred(model, features, read)
     log_evidence = None if found.log_evidence is None else found.log_evidence.sum()[None]
     model._finish(features, found.posterior, model.rule_, found.trace, log_evidence)
@@ -81,18 +80,6 @@ class _Reached(NamedTuple):
     learned: Learned
     first: Features
     guessed: bool
-
-
-def _features_to_use(model: Any, read: ClassInput) -> Features:
-    """Those of the last fit if its chains are to go on, new and learned ones otherwise."""
-    if model.inference == "gibbs" and runner_of(model).goes_on(ChainSettings.of(model)):
-        kept: Features = model.features_
-        return kept
-    forget_chains(model)
-    learned = _learned(model, read)
-    model.learning_trace_ = learned.trace
-    warn_if_unsettled(learned.trace)
-    return learned.features
 
 
 def _learned(model: Any, read: ClassInput) -> Learned:

@@ -15,7 +15,7 @@ from bagwise.gp.features import Features
 from bagwise.gp.posterior import ExactPosterior, GaussianPosterior, SamplePosterior, SparseSamplePosterior
 from bagwise.inference.chains.diagnostics import Chains
 from bagwise.inference.loop import Trace
-from bagwise.models._base.description import check_description
+from bagwise.models._base.description import check_description, damage_explained
 from bagwise.models._base.settings import Tensors, pack_settings, unpack_settings
 from bagwise.models._base.soundness import check_model
 from bagwise.numerics.links import LINKS
@@ -48,7 +48,7 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
 def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torch.device) -> Any:
     """The estimator that ``pack`` took apart."""
     check_description(description, _POSTERIORS, cls.traces)
-    try:
+    with damage_explained():
         settings = unpack_settings(cls, description["parameters"], tensors)
         if "rule" not in description and "leftovers" in inspect.signature(cls).parameters:
             settings["leftovers"] = "independent"  # what there was before rules, as in _rule_before_rules
@@ -62,10 +62,6 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
         _unpack_fitted(model, description["fitted"])
         _unpack_chains(model, description.get("chains"), tensors)
         check_model(model)
-    except ModelFileError:
-        raise
-    except Exception as error:  # a damaged description can go wrong in any way
-        raise ModelFileError(f"the model file is incomplete or damaged ({error!r}).") from error
     return model
 
 
