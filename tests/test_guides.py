@@ -194,6 +194,7 @@ def test_page_on_data_does_what_it_says(ran):
     assert ran["small"].score(ran["X"], ran["labels"] * 3) >= 0.5
 
 
+@pytest.mark.statistical
 @guide("docs/scale.md")
 def test_page_about_scale_does_what_it_says(ran):
     stored, fitted = ran["bags"], ran["model"]

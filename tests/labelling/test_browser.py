@@ -1,11 +1,7 @@
-"""The labelling page in a real browser, served by a real process. Run by ``make browser``.
-
-``BAGWISE_CHROMIUM`` names the browser where it is not called ``chromium``.
-"""
+"""The labelling page in a real browser, served by a real process. Run by ``make browser``."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,20 +15,7 @@ from tests.labelling.desk import HOSTILE
 from bagwise import BagGP
 from bagwise.datasets import make_bags
 
-CHROMIUM = os.environ.get("BAGWISE_CHROMIUM") or shutil.which("chromium")
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: make browser")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (BAGWISE_CHROMIUM): make browser"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
