@@ -1,5 +1,6 @@
 """The labelling page in a real browser, served by a real process. Run by ``make browser``."""
 
+import itertools
 import json
 import os
 import signal
@@ -161,13 +162,13 @@ def test_page_of_another_origin_can_neither_read_nor_write(browser, folder):
         assert answers(folder) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_page_fits_the_screen(browser, folder, width, scheme):
+def test_page_fits_wide_and_narrow_screens_light_and_dark(browser, folder):
     with served(folder) as (_, url):
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        page.goto(url)
-        page.wait_for_selector("#item:not([hidden])")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        if "BAGWISE_PICTURES" in os.environ:
-            page.screenshot(path=f"{os.environ['BAGWISE_PICTURES']}/label_{width}_{scheme}.png")
+        for width, scheme in itertools.product((360, 1280), ("light", "dark")):
+            page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            page.goto(url)
+            page.wait_for_selector("#item:not([hidden])")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            if "BAGWISE_PICTURES" in os.environ:
+                page.screenshot(path=f"{os.environ['BAGWISE_PICTURES']}/label_{width}_{scheme}.png")
+            page.close()
