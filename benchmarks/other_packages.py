@@ -10,7 +10,8 @@ accuracy on 700 other digits, one by one.
 Every method runs as its documentation shows it, or with the settings that stand below; nothing is tuned. One thread;
 seconds are processor time of one fit. Mean over seeds ± standard error. About a minute per seed.
 
-Run: python -m benchmarks.other_packages [seeds] [part of a name]     (pip install torchmil llp-learn, best with --no-deps)
+Run: python -m benchmarks.other_packages [seeds] [part of a name]
+(pip install torchmil llp-learn, best with --no-deps: their pins are old)
 """
 
 import importlib.metadata
