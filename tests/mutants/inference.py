@@ -38,7 +38,7 @@ MUTANTS = [
         ("the bound forgets the leftover variance", '-0.5 * sums["kappa"] - 0.5 * logdet', "-0.5 * logdet"),
         ("the bound forgets the prior of the mean", " - 0.5 * mean.square().sum(0)", ""),
         (
-            "silent bags are in the Gram matrix",
+            "bags that state nothing are in the Gram matrix",
             "rows = design.phi if everyone else design.phi[seen]",
             "rows = design.phi",
         ),
@@ -190,8 +190,8 @@ MUTANTS = [
         ),
         ("the first positive is free to be negative", "log_mass[first] = log_ndtr(z[first])", "log_mass[first] = 0.0"),
         (
-            "silent instances pull",
-            "        m.masked_fill_(plan.silent, 0.0)\n    return m, log_z",
+            "instances about which nothing is known pull",
+            "        m.masked_fill_(plan.unstated, 0.0)\n    return m, log_z",
             "        pass\n    return m, log_z",
         ),
         (

@@ -175,7 +175,7 @@ MUTANTS = [
         ("a fraction is taken for a label", 'for kind in ("fraction", "count"):', 'for kind in ("count",):'),
     ),
     *mutants_of(
-        "cli/app.py",
+        "cli/suggest.py",
         (
             "cli/test_app.py ::test_only_what_is_not_known_is_suggested "
             "::test_bags_without_a_label_are_suggested_first "

@@ -23,7 +23,7 @@ class SbMIL(KernelBaseline):
     of positive bags that it places highest are then positive, the others negative, and an ordinary machine learns
     from these labels. A bag is as positive as its most positive instance.
 
-    It needs to be told how dense positives are. A bag may end up without a positive. Where the first machine orders
+    It needs to know how dense positives are. A bag may end up without a positive. Where the first machine orders
     badly, the second one learns the mistake.
 
     Parameters

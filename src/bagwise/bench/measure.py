@@ -57,16 +57,16 @@ def measure_cell(cell: Cell, folder: Path, device: str = "cpu") -> Record:
             record |= _measured(cell, folder, device)
         except Exception as error:  # whatever it is, it belongs into the table, and the other cells go on
             record["error"] = "".join(traceback.format_exception_only(error)).strip()
-    said = sorted({f"{type(w.message).__name__}: {w.message}" for w in caught})
-    return record | {"warnings": said, "processor_seconds": time.process_time() - began}
+    warned = sorted({f"{type(w.message).__name__}: {w.message}" for w in caught})
+    return record | {"warnings": warned, "processor_seconds": time.process_time() - began}
 
 
 def _measured(cell: Cell, folder: Path, device: str) -> Record:
     split = _prepared(cell.table.rule, cell.place(folder))
-    bags, told = split.evidence[cell.model.evidence]
-    model = build(cell.model, cell.seed, np.ndim(told) == 2, device)
+    bags, stated = split.evidence[cell.model.evidence]
+    model = build(cell.model, cell.seed, np.ndim(stated) == 2, device)
     started = time.perf_counter()
-    model.fit(bags, told)
+    model.fit(bags, stated)
     fitted = time.perf_counter()
     answers = cell.table.measure(model, split)
     predicted = time.perf_counter()
@@ -132,14 +132,14 @@ class PerColumn(BaseEstimator):
 
 
 def binary_answers(model: Any, split: Split) -> Measured:
-    """How well bags and instances are told positive from negative, part by part and column by column."""
+    """How well positive bags and instances are told from negative ones, part by part and column by column."""
     metrics: dict[str, dict[str, float]] = {}
     scores: dict[str, dict[str, list[float]]] = {}
     for part in split.parts:
         for level, truth, predict, report in _levels(part):
-            if truth is None or not (told := predict(model, part)):
+            if truth is None or not (answers := predict(model, part)):
                 continue
-            p, certain = told
+            p, certain = answers
             for row, true, guess in zip(part.rows, _columns(truth), _columns(p), strict=True):
                 metrics.setdefault(row, {}).update(_named(level, report(true, guess), certain))
                 scores.setdefault(row, {}).update({f"{level} truth": true.tolist(), f"{level} score": guess.tolist()})
@@ -177,7 +177,7 @@ def _columns(values: Floats) -> Floats:
 
 
 def class_answers(model: Any, split: Split) -> Measured:
-    """Share of bags, and of instances where the model speaks of them, whose class is told rightly.
+    """Share of bags, and of instances where the model answers about them, whose class is right.
 
     "instances found" is that share among the instances that have a class.
     """

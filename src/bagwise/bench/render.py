@@ -49,7 +49,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """All that is said about one table of a paper."""
+    """All that is written about one table of a paper."""
 
     name: str
     title: str
@@ -69,8 +69,10 @@ def html_page(summaries: Sequence[Summary]) -> str:
     from bagwise.report.templates import page_template  # here, so that measuring needs no more than the models do
 
     sections = [section_of(summary) for summary in summaries]
-    told = {"title": _TITLE, "how_to_read": _HOW_TO_READ, "today": date.today().isoformat(), "mean_row": MEAN_ROW}
-    return page_template("page.html", Path(__file__).parent).render(told, sections=sections, version=version("bagwise"))
+    written = {"title": _TITLE, "how_to_read": _HOW_TO_READ, "today": date.today().isoformat(), "mean_row": MEAN_ROW}
+    return page_template("page.html", Path(__file__).parent).render(
+        written, sections=sections, version=version("bagwise")
+    )
 
 
 def section_of(summary: Summary) -> Section:

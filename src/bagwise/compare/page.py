@@ -129,5 +129,5 @@ def write_comparison(result: ComparisonResult, folder: Path, how_to_fit: Sequenc
 def _picture_text(result: ComparisonResult) -> str:
     """The picture in words, for those who do not see it."""
     means = {name: result.mean(name).mean for name in result.names}
-    told = [f"{name} {number_text(mean)}" for name, mean in means.items() if not math.isnan(mean)]
-    return f"Mean {spoken(result.metric)} of every model: {', '.join(told)}."
+    shown = [f"{name} {number_text(mean)}" for name, mean in means.items() if not math.isnan(mean)]
+    return f"Mean {spoken(result.metric)} of every model: {', '.join(shown)}."

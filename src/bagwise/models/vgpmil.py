@@ -134,6 +134,7 @@ class VGPMIL(CountAnswers):
         trace = self._climb(state)
         self._judge(trace)
         self._finish(features, state.posterior(), AtLeastOne(), trace, state.value)
+        self._warn_if_nothing_learned(checked, counts.evidence.labels)
         return self
 
     # ------------------------------------------------------------ steps of fit
@@ -205,7 +206,8 @@ class LMVGPMIL(VGPMIL):
 
     Every instance has a switch g that is probably on where the latent function is farther than V from zero, on the side
     of the instance's label; only then does the instance's label bear on the latent function. Harder (C) and farther (V)
-    margins make bolder models.
+    margins make bolder models. One constant (``bias``) can keep the margins of all instances of the larger class, and
+    then the other labels are given up: ``fit`` warns where that happens, and ``bias=0`` may help.
 
     Parameters
     ----------

@@ -57,12 +57,12 @@ def write_report(
     given : labels of these bags that the probabilities of instances are to be conditioned on (those of bags are not)
     """
     answers = collect(model, as_bags(bags), y, instance_y, labels, given)
-    told = {
+    shown = {
         "title": title,
         "note": note,
         "bag_table": table_of_bags(answers, _labels_shown(answers), _about(about, answers)),
     }
-    html = page_template("template.html").render(_context(model, answers, image_shape) | told)
+    html = page_template("template.html").render(_context(model, answers, image_shape) | shown)
     write_whole(path, lambda stream: stream.write(html.encode("utf-8", errors="backslashreplace")))
     return Path(path)
 
@@ -89,7 +89,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "rows_shown": ROWS_SHOWN,
         "model_tables": [content.settings(model), content.outcome(model)],
         "warning": content.mixing_warning(model),
-        "told": getattr(model, "learned_from_known_", False),
+        "learned_from_known": getattr(model, "learned_from_known_", False),
         "given": answers.given,
         "has_labels": answers.bag_truth is not None,
         "has_instance_labels": answers.instance_truth is not None,

@@ -23,7 +23,7 @@ from bagwise.scale.plain_state import decode, encode
 
 
 class SweepJournal:
-    """What one set of chunks has said so far."""
+    """What one set of chunks has answered so far."""
 
     def __init__(self, folder: Path, n_shards: int) -> None:
         self.folder, self._n_shards = folder, n_shards

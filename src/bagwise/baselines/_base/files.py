@@ -10,7 +10,7 @@ import torch
 from bagwise.bags import Bags
 from bagwise.baselines._base.machines import Machine
 from bagwise.exceptions import ModelFileError
-from bagwise.models._base.state import pack_settings, unpack_settings
+from bagwise.models._base.settings import pack_settings, unpack_settings
 
 Tensors = dict[str, torch.Tensor]
 

@@ -50,7 +50,7 @@ class Prior(NamedTuple):
 
 
 def whole_gram_step(chunk: Chunk, remembered: object, shared: None) -> tuple[Sums, object]:
-    """Ψᵀ Ψ over all instances, those of silent bags included."""
+    """Ψᵀ Ψ over all instances, those of bags that state nothing included."""
     return {"gram": chunk.design.phi.T @ chunk.design.phi}, remembered
 
 

@@ -93,15 +93,15 @@ _LEAST_VARIANCE = 1.0 / 12.0  # of a whole number taken for a continuous one
 
 
 def _moments(part: Tabled) -> tuple[Tensor, Tensor]:
-    """Mean and variance of k under the normalised potential; NaN and 0 where it is constant and says nothing."""
+    """Mean and variance of k under the normalised potential; NaN and 0 where it is constant and states nothing."""
     sizes, log_psi = part.potentials.sizes, part.potentials.log_psi
     cells = Segments(torch.cat([sizes.new_zeros(1), (sizes + 1).cumsum(0)]))
     k = torch.arange(len(log_psi), device=log_psi.device) - cells.spread(cells.offsets[:-1])
     weight = torch.exp(log_psi - cells.spread(cells.logsumexp(log_psi)))
     mean = cells.sum(weight * k)
     variance = cells.sum(weight * (k - cells.spread(mean)).square())
-    silent = cells.max(log_psi) == -cells.max(-log_psi)
-    return mean.masked_fill(silent, torch.nan), variance.masked_fill(silent, 0.0)
+    constant = cells.max(log_psi) == -cells.max(-log_psi)
+    return mean.masked_fill(constant, torch.nan), variance.masked_fill(constant, 0.0)
 
 
 def _label_logs(z: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:

@@ -64,7 +64,7 @@ def for_arviz(groups: dict[str, dict[str, Any]]) -> Any:
     if find_spec("arviz") is None:
         raise ImportError("to_arviz needs ArviZ: pip install 'bagwise[arviz]'.")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)  # said once a day
+        warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)  # shown once a day
         import arviz
     if int(arviz.__version__.split(".")[0]) >= 1:
         return arviz.from_dict(groups)
