@@ -57,11 +57,15 @@ def test_bags_of_a_large_set_are_drawn_with_the_shares_of_both_classes():
     assert y[chosen].mean() == pytest.approx(0.2)
 
 
+def work_until(end):
+    while time.process_time() < end:
+        pass
+
+
 def test_cell_that_takes_too_long_is_stopped():
     began = time.process_time()
-    with pytest.raises(TooLongError, match="more than 0.05 s"), alarm(0.05):
-        while time.process_time() < began + 5:
-            pass
+    with pytest.raises(TooLongError, match=r"more than 0\.05 s"), alarm(0.05):
+        work_until(began + 5)
     assert time.process_time() < began + 2
 
 
