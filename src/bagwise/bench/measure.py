@@ -143,7 +143,20 @@ def binary_answers(model: Any, split: Split) -> Measured:
             for row, true, guess in zip(part.rows, _columns(truth), _columns(p), strict=True):
                 metrics.setdefault(row, {}).update(_named(level, report(true, guess), certain))
                 scores.setdefault(row, {}).update({f"{level} truth": true.tolist(), f"{level} score": guess.tolist()})
+        _add_calls(model, part, metrics, scores)
     return Measured(metrics, scores)
+
+
+def _add_calls(
+    model: Any, part: Part, metrics: dict[str, dict[str, float]], scores: dict[str, dict[str, list[float]]]
+) -> None:
+    """The accuracy of a model whose decisions do not follow from its probabilities."""
+    if part.bag_truth is None or getattr(getattr(model, "rule_", None), "decision", "probability") == "probability":
+        return
+    called = np.asarray(model.predict(part.bags) if model._several() else model.predict(part.bags) == model.classes_[1])
+    for row, true, call in zip(part.rows, _columns(part.bag_truth), _columns(called), strict=True):
+        metrics[row]["bag accuracy"] = float(np.mean((call == true)[~np.isnan(true)]))
+        scores[row]["bag called"] = call.tolist()
 
 
 def _levels(part: Part) -> list[tuple[str, Floats | None, Callable[..., Any], Callable[..., dict[str, Any]]]]:
