@@ -1,4 +1,4 @@
-"""Why mi-SVM, MI-SVM and the annealed machines are below their published figures on MUSK 1: penalty, width, scaling, choice.
+"""Why mi-SVM, MI-SVM and the annealed machines are below their published figures on MUSK 1: penalty, width, scaling?
 
 For every setting the accuracy of the methods' own decisions over the folds that come with the data. Then two ways to
 choose a setting: the one that is best on the test folds, and the one that is best in an inner five-fold
