@@ -6,10 +6,8 @@ import torch
 
 from bagwise import Bags
 from bagwise.bag_models.rules import SoftMax
-from bagwise.baselines import BagStatisticsSVM
 from bagwise.bench.description import Model, Part, Split
-from bagwise.bench.measure import PerColumn, binary_answers, build, class_answers, lengthscale_answers
-from bagwise.datasets import make_bags
+from bagwise.bench.measure import binary_answers, build, class_answers, lengthscale_answers
 from bagwise.gp.kernels import make_kernel
 
 BAGS = Bags(np.arange(5.0)[:, None], [0, 0, 1, 1, 2])
@@ -74,28 +72,6 @@ def test_several_columns_fill_several_rows():
     found = binary_answers(Two(), Split({}, (part,))).metrics
     assert found["first"]["instance auc"] == 1.0
     assert found["second"]["instance auc"] == 0.0
-
-
-def test_a_decision_function_has_no_log_likelihood():
-    bags, y, instance_y = make_bags(20, 4, random_state=0)
-    model = BagStatisticsSVM(C=(1.0,), gamma=(0.1,), cv=2).fit(bags, y)
-    part = Part(bags, ("row",), y.astype(float), instance_y.astype(float))
-    found = binary_answers(model, Split({}, (part,))).metrics["row"]
-    assert found["bag accuracy"] == model.score(bags, y)
-    assert "bag log_likelihood" not in found
-    assert not any(name.startswith("instance") for name in found)
-
-
-def test_a_baseline_takes_label_columns_one_by_one():
-    bags, y, _ = make_bags(20, 4, random_state=0)
-    table = np.column_stack([y, 1 - y, np.zeros_like(y)])
-    model = build(Model("SVM", "BagStatisticsSVM", {"C": (1.0,), "gamma": (0.1,), "cv": 2}), 0, several=True)
-    assert isinstance(model, PerColumn)
-    scores = model.fit(bags, table).decision_function(bags)
-    single = build(Model("SVM", "BagStatisticsSVM", {"C": (1.0,), "gamma": (0.1,), "cv": 2}), 0).fit(bags, y)
-    assert np.array_equal(scores[:, 0], single.decision_function(bags))
-    assert (scores[:, 2] == 0).all()
-    assert not isinstance(build(Model("GP", "MILGPProbit"), 0, several=True), PerColumn)
 
 
 def test_models_are_told_the_device_and_baselines_are_not():

@@ -29,9 +29,9 @@ Learn = Callable[[Bags, Floats], Machine]
 def calibrated(learn: Learn, bags: Bags, y: Floats, option: str, cv: int, random: Any) -> Calibrated:
     """The machine of all bags with a label, and the sigmoid of held-out scores; a share where one class is missing."""
     seen = ~np.isnan(y)
+    if len(np.unique(y[seen])) < 2:
+        return Calibrated(0.0, base_odds(y[seen]), 1.0, None)
     bags, y = bags[seen], y[seen]
-    if len(np.unique(y)) < 2:
-        return Calibrated(0.0, base_odds(y), 1.0, None)
     machine = learn(bags, y)
     slope, intercept = sigmoid(held_out_scores(learn, machine, bags, y, cv, random), y, option)
     return Calibrated(slope, intercept, float(2.0 * np.log(len(bags) + 1.0)), machine)
