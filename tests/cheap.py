@@ -14,6 +14,7 @@ CHEAP = {
     "em-proportions": {"n_centres": 20},
     "mica": {"n_centres": 20},
     "pl-aggd": {"max_rounds": 3},
+    "proportion-svm": {"n_starts": 2},
 }
 
 
