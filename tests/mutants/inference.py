@@ -168,10 +168,17 @@ MUTANTS = [
             "FIRST_SHARPNESS, GROWTH = 0.1, 10.0",
             "FIRST_SHARPNESS, GROWTH = 0.1, 100.0",
         ),
+        ("witnesses are averaged where they should not be", "if self._schedule.averaged else 1.0", "if True else 1.0"),
+        (
+            "witnesses alternate softly",
+            "return hard_witness(scores, segments)",
+            "return soft_witness(scores, segments, 1.0)",
+        ),
+        ("the annealing never ends by itself", "and same and self.stage", "and False and self.stage"),
         (
             "the last temperature is left out",
-            "to_come = self._schedule.n_stages - 1 - self._stage",
-            "to_come = self._schedule.n_stages - 2 - self._stage",
+            "self._last_stage = schedule.most_stages - 1",
+            "self._last_stage = schedule.most_stages - 2",
         ),
     ),
     *mutants_of(

@@ -191,7 +191,11 @@ MUTANTS = [
             "np.lexsort((-values[: bags.n_instances], bags.index))",
             "np.lexsort((values[: bags.n_instances], bags.index))",
         ),
-        ("witnesses of the last temperature are judged as at the first", "self._schedule.final_sharpness)", "0.1)"),
+        (
+            "witnesses of the last temperature are judged as at the first",
+            "max(each.sharpness for each in annealed)",
+            "0.1",
+        ),
     ),
     *mutants_of(
         "models/vgpmil.py",

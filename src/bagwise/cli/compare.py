@@ -165,14 +165,8 @@ def _settings_by_model(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def how_to_fit(result: "ComparisonResult", data: Path, columns: dict[str, str | None]) -> list[str]:
-    """The command that fits the best model to all bags; for a baseline, which is Python only, its lines there."""
-    from bagwise.compare.contestants import kind_of
-
+    """The command that fits the best model to all bags."""
     best = result.best
-    if kind_of(best) == "baseline":
-        estimator = result.estimator()
-        shown = " ".join(repr(estimator).split())
-        return [f"from bagwise.baselines import {type(estimator).__name__}", f"model = {shown}.fit(bags, y)"]
     (settings,) = [model.settings for model in result.models if model.name == best]
     options = [part for option, text in columns.items() if text for part in (option, text)]
     for name, value in settings.items():
