@@ -76,8 +76,12 @@ MUTANTS = [
     *mutants_of(
         "baselines/bag_statistics_svm.py",
         "baselines/test_bag_statistics_svm.py",
-        ("the mean is a sum", "dtype=np.float64) / bags.sizes[:, None]", "dtype=np.float64)"),
-        ("the first class is above zero", "(self.decision_function(bags) > 0)", "(self.decision_function(bags) < 0)"),
+        ("the smallest value has the wrong sign", "-largest(-rows, bags)", "largest(-rows, bags)"),
+        (
+            "statistics of new bags are not scaled",
+            "(bag_statistics(bags) - self.shift) / self.scale",
+            "bag_statistics(bags)",
+        ),
     ),
     *mutants_of(
         "baselines/_base/calibration.py",
@@ -86,8 +90,8 @@ MUTANTS = [
         ("targets are not smoothed", "(positives + 1.0) / (positives + 2.0), 1.0 /", "1.0, 0.0 /"),
         (
             "a misleading score turns round",
-            "(_LEAST_SLOPE, _MOST_SLOPE), level]",
-            "(-_MOST_SLOPE, _MOST_SLOPE), level]",
+            "(_LEAST_SLOPE, _MOST_SLOPE), (level, level)]",
+            "(-_MOST_SLOPE, _MOST_SLOPE), (level, level)]",
         ),
     ),
     *mutants_of(

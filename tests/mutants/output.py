@@ -269,11 +269,6 @@ MUTANTS = [
         "bench/measure.py",
         "bench/test_measure.py",
         (
-            "a mere decision function has a log-likelihood",
-            "left_out = _COUNTS if certain else (*_COUNTS, *_NEEDS_PROBABILITIES)",
-            "left_out = _COUNTS",
-        ),
-        (
             "instances without a class count as found",
             "of_a_class = part.instance_truth < table.shape[1] - 1",
             "of_a_class = part.instance_truth < table.shape[1]",
