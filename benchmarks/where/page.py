@@ -38,9 +38,7 @@ def write_text(path, text):
 def extent(found):
     counts = [len(records) for records in found.records.values()]
     folds = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    return (
-        f"{len(found.sets)} data sets, {len(found.models)} models, {folds} test folds of each set; {sum(counts)} fits."
-    )
+    return f"{len(found.sets)} data sets, {len(found.models)} models, test folds measured of each set: {folds}; {sum(counts)} fits."
 
 
 def tables(found):
