@@ -22,6 +22,7 @@ from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
+from bagwise.gp.effects import NO_EFFECT, GroupEffect
 from bagwise.gp.moments import column_moments, column_summary
 from bagwise.numerics.linalg import DEFAULT_JITTER, cholesky, owned, whiten
 from bagwise.numerics.segments import Segments
@@ -59,7 +60,7 @@ class Features:
     origin: str  # where the inducing inputs come from
     size_range: tuple[float, float] | None = None  # of log n in the fit; there is a column log n before the constant
     projection: Tensor | None = None  # (D, d) that rows of unit length are multiplied by before the kernel sees them
-    effect: float = 0.0  # standard deviation of the effect of a bag, which κ contains (theory section 15)
+    effect: GroupEffect = NO_EFFECT  # effects of bags, whose variance κ contains (theory section 15)
 
     def __post_init__(self) -> None:
         for name, value in self.tensors().items():
@@ -140,7 +141,7 @@ class Features:
         if self.size_range is not None:
             phi[:, self.n_inducing] = segments.spread(self.log_sizes(sizes))
         _refuse_lost_rows(phi, kappa, some)
-        kappa += self.effect**2
+        kappa += self.effect.size**2
         return Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:
