@@ -27,10 +27,10 @@ HELD_OUT = 100
 def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0, own=None):
     """People of two groups in every precinct, and how many of each are positive.
 
-    ``effect`` is the standard deviation of the effects of precincts on the probit scale. A share ``own`` of their variance
-    belongs to each group for itself, the rest is common to the precinct; None draws it as the prior of the model does.
-    ``tied`` makes the effects go with the share of the first group, which breaks the assumption that all methods here
-    rest on.
+    ``effect`` is the standard deviation of the effects of precincts on the probit scale. A share ``own`` of their
+    variance belongs to each group for itself, the rest is common to the precinct; None draws it as the prior of the
+    model does. ``tied`` makes the effects go with the share of the first group, which breaks the assumption that all
+    methods here rest on.
     """
     size = np.exp(rng.uniform(*np.log(totals), n_precincts)).astype(int)
     share = rng.dirichlet([1.0] * len(rates), n_precincts)
@@ -154,7 +154,9 @@ def main(arguments=None):
     parser.add_argument("folder", nargs="?", type=Path, default=DATA)
     parser.add_argument("--precincts", type=int, default=50)
     parser.add_argument("--effect", type=float, default=0.3)
-    parser.add_argument("--own", type=float, help="share of the variance of the effects that groups have for themselves")
+    parser.add_argument(
+        "--own", type=float, help="share of the variance of the effects that groups have for themselves"
+    )
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", choices=COUNTIES)

@@ -22,7 +22,7 @@ _SMALLEST = 1e-300
 _STEPS, _LONGEST, _NEAR = 40, 1.0, 1e-7
 _MOST_CELLS = 64  # of a bag up to which the effects of its cells are drawn in pairs
 _PLACES, _REACH = 33, 6.0  # points of a conditional law, and standard deviations that they reach to either side
-_SWEEPS = 3
+_SWEEPS = 5  # where bags have more than two cells; of two the first is exact
 _EDGE = 1e-12
 
 
@@ -77,9 +77,10 @@ class Cells:
             return z + shrink[:, None] * self._rows.spread(u)
         drawing = _Drawing(self, z[self.first], shrink[self.first][:, None], effect, generator)
         e = drawing.start(u)
-        if int(self.segments.sizes.max()) <= _MOST_CELLS:
-            for _ in range(_SWEEPS):
-                e = drawing.sweep(e)
+        most = int(self.segments.sizes.max())
+        if most <= _MOST_CELLS:
+            for sweep in range(1 if most <= 2 else _SWEEPS):
+                e = drawing.sweep(e, drawing.partners(e, by_weight=sweep == 0))
         return z + shrink[:, None] * e[self.of_row]
 
 
@@ -115,13 +116,19 @@ class _Drawing:
         weight = self._weights(self._segments.spread(u))
         return self._segments.sum(weight * own) / self._segments.sum(weight)
 
-    def sweep(self, e: Tensor) -> Tensor:
-        """Each cell drawn anew together with the one that weighs most in its bag, the expected number held."""
-        heaviest = torch.stack([self._segments.first_largest(column) for column in self._weights(e).T], dim=1)
+    def partners(self, e: Tensor, by_weight: bool) -> Tensor:
+        """One cell of every bag, (b, Q): the one that weighs most, or any."""
+        if by_weight:
+            return torch.stack([self._segments.first_largest(column) for column in self._weights(e).T], dim=1)
+        at = torch.rand(len(self._segments), e.shape[1], generator=self._generator, dtype=e.dtype).to(e.device)
+        return self._segments.offsets[:-1, None] + (at * self._segments.sizes[:, None]).long()
+
+    def sweep(self, e: Tensor, partners: Tensor) -> Tensor:
+        """Each cell drawn anew together with a partner in its bag, the expected number of both held."""
         for position in range(int(self._segments.sizes.max())):
             here = (self._segments.sizes > position).nonzero()[:, 0]
             own = (self._segments.offsets[:-1][here] + position)[:, None].expand(-1, e.shape[1])
-            e = self._redrawn(e, here, own, heaviest[here])
+            e = self._redrawn(e, here, own, partners[here])
         return e
 
     def _redrawn(self, e: Tensor, here: Tensor, own: Tensor, other: Tensor) -> Tensor:
@@ -171,7 +178,8 @@ class _Cell(NamedTuple):
 
     def number(self, e: Tensor) -> Tensor:
         """Expected number of positives at effects (b, Q, P)."""
-        return self.people[..., None] * torch.special.ndtr(self.z[..., None] + self.shrink[..., None] * e)
+        found: Tensor = self.people[..., None] * torch.special.ndtr(self.z[..., None] + self.shrink[..., None] * e)
+        return found
 
     def answering(self, other: "_Cell", e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The effect of this cell that keeps the number of both where the other has e (b, Q, P); log pdf; if any."""

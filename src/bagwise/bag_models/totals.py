@@ -28,6 +28,8 @@ from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
 NODES = 9
+_PLACES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(NODES)
+_LOG_WEIGHTS = np.log(_WEIGHTS) + 0.5 * np.square(_PLACES)
 _SCORINGS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
 _LEAST_VARIANCE = 1e-12
 _MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
@@ -142,11 +144,7 @@ class TotalBags:
 
     def _weighted_nodes(self, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
         """Nodes u and log [w(u) Z_b(f + u) p(u)], (b, Q) each; the nodes are held fixed in derivatives."""
-        x, w = np.polynomial.hermite_e.hermegauss(NODES)
-        node, log_w = (
-            self._tensor(x),
-            self._tensor(np.log(w) + 0.5 * x * x),
-        )
+        node, log_w = self._tensor(_PLACES), self._tensor(_LOG_WEIGHTS)
         centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), effect.detach(), self._effects)
         self._effects = centre
         u = centre + spread * node

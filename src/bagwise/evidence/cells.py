@@ -20,5 +20,4 @@ def _contents(bags: Bags) -> NDArray[np.uint64]:
     """A number for the content of every row; equal rows have equal numbers, and so have 0 and −0."""
     X = bags.in_memory().X
     dense = np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, dtype=np.float64) + 0.0
-    found: NDArray[np.uint64] = pd.util.hash_pandas_object(pd.DataFrame(dense), index=False).to_numpy()
-    return found
+    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(dense), index=False), dtype=np.uint64)

@@ -53,7 +53,8 @@ class ModeEvidence(ABC):
 
     settled_at = 1e-8  # expected gain, in nats, of another scoring step
     most_steps = 60
-    newton_columns = 0  # of v up to which the curvature itself is computed
+    curved_columns = 0  # of v up to which the curvature is the precision of what is found, in the place of A
+    newton_entries = 0  # of the features up to which steps may use the curvature
     rounding = 0.0  # relative to the value, by which it may seem to fall
     _mode: Tensor | None = None
     _steps = 0
@@ -87,7 +88,7 @@ class ModeEvidence(ABC):
         """The mode and what goes with it."""
         rows = Rows.of(design)
         v = self._settled(rows)
-        lower = self._curvature_factor(rows, v)
+        lower = self._curvature_factor(rows, v) if len(v) <= self.curved_columns else None
         lower = self._metric(rows, v).lower if lower is None else lower
         log_evidence = self._finite(self._value(rows, v) - 0.5 * logdet(lower))
         return FoundMode(v, lower, log_evidence, self._steps, self._still)
@@ -103,7 +104,7 @@ class ModeEvidence(ABC):
                 value = self._finite(self._value(rows, here))
                 (slope,) = torch.autograd.grad(value, here)
             step = _solved(self._metric(rows, v).lower, slope)
-            if float(slope @ step) > _SLOW * before:
+            if float(slope @ step) > _SLOW * before and rows.scaled.numel() <= self.newton_entries:
                 lower = self._curvature_factor(rows, v)
                 step = step if lower is None else _solved(lower, slope)
             v, before = self._stepped(rows, v, step, float(value), float(slope @ step))
@@ -114,9 +115,7 @@ class ModeEvidence(ABC):
         return v.clone()
 
     def _curvature_factor(self, rows: Rows, v: Tensor) -> Tensor | None:
-        """The factor of the curvature; None where it is too large to compute, or not positive definite."""
-        if len(v) > self.newton_columns:
-            return None
+        """The factor of the curvature; None where it is not positive definite."""
         with torch.enable_grad():
             curvature = -_hessian(lambda at: self._value(rows, at), v)
         lower, failed = torch.linalg.cholesky_ex(0.5 * (curvature + curvature.T))

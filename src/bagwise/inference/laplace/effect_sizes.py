@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -27,8 +26,8 @@ _LOGIT_SPREAD = 1.5  # of the logit of q in a search: about the uniform law
 _SIZES = (1e-3, 10.0)  # between which s is looked for
 _ANGLES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])  # common = s cos, own = s sin of these right angles, all as probable
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(3)
-_CLOSE, _APART = 0.05, 0.2  # in log s: how well its best is found, and the distance of points that tell the curvature
-_PARABOLAS = 4  # through three points, each around the top of the one before
+_APART = 0.2  # in log s: the distance of points that tell where the best is
+_PARABOLAS = 6  # through three points, each around the top of the one before
 _LEAST = 1e-4  # weight below which a node is left out
 
 
@@ -73,59 +72,77 @@ def fixed_effect(effect: GroupEffect, dtype: torch.dtype, device: torch.device) 
     return Effect(*(torch.tensor(value, dtype=dtype, device=device) for value in (size, share)))
 
 
-class _Node(NamedTuple):
-    size: float
+class _Nodes(NamedTuple):
+    """Three sizes of one share, the log posterior there, and the normal law that they are the nodes of."""
+
     share: float
-    log_weight: float
+    places: Vector  # log s
+    logs: Vector
+    spread: float
+
+    def log_weights(self) -> Vector:
+        """Weights of Gauss and Hermite, corrected for the difference between the posterior and the normal law."""
+        found: Vector = self.logs + np.log(_WEIGHTS) - norm.logpdf(_NODES) + np.log(self.spread)
+        return found
 
 
 def averaged_effect(log_evidence: LogEvidence, near: float | None) -> GroupEffect:
     """What the evidence leaves possible of s and q, looked for ``near`` an s from fewer bags."""
-    nodes: list[_Node] = []
-    for share in np.sin(0.5 * np.pi * _ANGLES) ** 2:
-        found = _nodes_of_size(log_evidence, float(share), near)
-        nodes += found
-        near = max(found, key=lambda node: node.log_weight).size
-    logs = np.array([node.log_weight for node in nodes])
+    shares, nodes = np.sin(0.5 * np.pi * _ANGLES) ** 2, list[_Nodes]()
+    posterior = _LogPosterior(log_evidence, float(shares[0]))
+    centre, spread = posterior.top(np.log(CENTRE if near is None else near))
+    for share in shares:
+        posterior = _LogPosterior(log_evidence, float(share))
+        found = posterior.nodes(centre, spread)
+        centre, spread, moved = _parabola(found.places, found.logs)
+        nodes.append(posterior.nodes(centre, spread) if abs(moved) > found.spread else found)
+    logs, places, owns = (
+        np.concatenate(parts)
+        for parts in zip(*((n.log_weights(), n.places, np.full(3, n.share)) for n in nodes), strict=True)
+    )
     weights = np.exp(logs - logsumexp(logs))
     kept = weights > _LEAST
     weights = weights[kept] / weights[kept].sum()
-    sizes, shares = ([node[place] for node, keep in zip(nodes, kept, strict=True) if keep] for place in (0, 1))
-    return GroupEffect(tuple(sizes), tuple(shares), tuple(weights.tolist()))
+    return GroupEffect(*(tuple(part.tolist()) for part in (np.exp(places[kept]), owns[kept], weights)))
 
 
-def _nodes_of_size(log_evidence: LogEvidence, share: float, near: float | None) -> list[_Node]:
-    """Three sizes and the log of what the evidence and the prior give them."""
+class _LogPosterior(NamedTuple):
+    """Of log s at one share, up to a constant."""
 
-    def log_posterior(log_size: float) -> float:
+    log_evidence: LogEvidence
+    share: float
+
+    def at(self, log_sizes: Vector) -> Vector:
+        prior = norm.logpdf(log_sizes, np.log(CENTRE), SPREAD)
+        found: Vector = np.array([self._at(float(x)) for x in log_sizes]) + prior
+        return found
+
+    def _at(self, log_size: float) -> float:
         try:
-            found = log_evidence(float(np.exp(log_size)), share)
+            return self.log_evidence(float(np.exp(log_size)), self.share)
         except NumericalError:
             return -np.inf
-        return found + float(norm.logpdf(log_size, np.log(CENTRE), SPREAD))
 
-    centre, spread = _top(log_posterior, np.log(near) if near is not None else _first_guess(log_posterior))
-    places = centre + spread * _NODES
-    logs = [log_posterior(place) for place in places]
-    law = np.log(_WEIGHTS) - norm.logpdf(_NODES) + np.log(spread)
-    return [_Node(float(np.exp(x)), share, float(log + w)) for x, log, w in zip(places, logs, law, strict=True)]
+    def nodes(self, centre: float, spread: float) -> _Nodes:
+        places = centre + spread * _NODES
+        return _Nodes(self.share, places, self.at(places), spread)
+
+    def top(self, start: float) -> tuple[float, float]:
+        """Where it is highest, and the standard deviation that its curvature there means."""
+        centre, spread = float(start), _APART
+        for _ in range(_PARABOLAS):
+            places = centre + _APART * np.array([-1.0, 0.0, 1.0])
+            centre, spread, moved = _parabola(places, self.at(places))
+            if abs(moved) <= _APART:
+                break
+        return centre, spread
 
 
-def _first_guess(log_posterior: Callable[[float], float]) -> float:
-    bounds, options = np.log(_SIZES), {"xatol": _CLOSE}
-    return float(minimize_scalar(lambda x: -log_posterior(x), bounds=bounds, method="bounded", options=options).x)
-
-
-def _top(log_posterior: Callable[[float], float], start: float) -> tuple[float, float]:
-    """Where the log posterior of log s is highest, and the standard deviation that its curvature there means."""
-    centre, spread = start, _APART
-    for _ in range(_PARABOLAS):
-        below, here, above = (log_posterior(centre + step) for step in (-_APART, 0.0, _APART))
-        curvature = max((2.0 * here - below - above) / _APART**2, SPREAD**-2)
-        if not np.isfinite(curvature):
-            break
-        move = float(np.clip(0.5 * (above - below) / (_APART * curvature), -1.0, 1.0))
-        centre, spread = float(np.clip(centre + move, *np.log(_SIZES))), float(curvature**-0.5)
-        if abs(move) <= _APART:
-            break
-    return centre, spread
+def _parabola(places: Vector, logs: Vector) -> tuple[float, float, float]:
+    """Top of the parabola through three points at equal distances, the spread it means, how far from the middle."""
+    step, (below, here, above) = float(places[1] - places[0]), logs
+    if not np.isfinite(logs).all():
+        return float(places[int(np.argmax(logs))]), step, 0.0
+    curvature = max((2.0 * here - below - above) / step**2, SPREAD**-2)
+    moved = float(np.clip(0.5 * (above - below) / (step * curvature), -1.0, 1.0))
+    return float(np.clip(places[1] + moved, *np.log(_SIZES))), float(curvature**-0.5), moved

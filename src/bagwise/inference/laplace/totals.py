@@ -36,14 +36,14 @@ from bagwise.numerics.segments import Segments
 
 KERNEL_ROWS, EFFECT_ROWS = 800, 3_000  # that the kernel and the sizes of the effects are learned from, in whole bags
 FINAL = 1e-10  # expected gain of a step at which the mode of the answer has settled: it is right to 1e-5 of its spread
-MOST_STEPS = 500
+MOST_STEPS = 200
 
 
 class TotalsEvidence(ModeEvidence):
     """(4.7) of statements about totals, as a function of the effects as well."""
 
     settled_at, rounding = 1e-5, 1e-11
-    newton_columns = 40
+    curved_columns, newton_entries = 40, 2**20
 
     def __init__(self, bags: TotalBags, effect: Callable[[], Effect]) -> None:
         self._bags, self._effect = bags, effect
@@ -188,7 +188,11 @@ def by_totals(features: Features, totals: Totals, effect: GroupEffect) -> Around
     found = [evidence.find(design) for evidence in evidences]
     settled, steps = all(mode.settled for mode in found), max(mode.steps for mode in found)
     if not settled:
-        warn_user(f"the mode had not settled after {steps} steps.", ConvergenceWarning)
+        warn_user(
+            f"the most probable function had not settled after {steps} steps; ranges may be off. Simplify the model "
+            "(fewer features, a larger lengthscale, learn=False), and report this if it persists.",
+            ConvergenceWarning,
+        )
     log_evidence = torch.stack([mode.log_evidence.double() for mode in found])
     trace = Trace("log evidence", log_evidence.cpu().numpy(), np.zeros(len(found)), settled)
     posterior = GaussianPosterior(
