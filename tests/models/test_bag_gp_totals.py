@@ -131,6 +131,18 @@ def test_model_of_totals_is_saved_with_its_effect(tmp_path):
     np.testing.assert_array_equal(again.predict_fraction(bags).upper, model.predict_fraction(bags).upper)
 
 
+def test_pair_of_effects_is_saved_with_the_settings(tmp_path):
+    bags, positive, _ = precincts(6)
+    model = BagGP(evidence="count", learn=False, group_effect=(0.3, 0.2), random_state=0).fit(bags, positive.sum(1))
+    assert (model.group_effect_.common, model.group_effect_.own) == pytest.approx((0.3, 0.2))
+    model.save(tmp_path / "model")
+    again = bagwise.load(tmp_path / "model")
+    assert again.group_effect_ == model.group_effect_
+    assert again.fit(bags, positive.sum(1)).group_effect_ == model.group_effect_
+    with pytest.raises(BagDataError, match="a number or two numbers"):
+        BagGP(evidence="count", group_effect=(0.3, 0.2, 0.1)).fit(bags, positive.sum(1))
+
+
 def test_interval_of_a_large_total_is_that_of_its_repeated_rows():
     bags, positive, _ = precincts(12, totals=(100, 200))
     model = BagGP(evidence="count", learn=False, group_effect=0.3, random_state=0).fit(bags, positive.sum(1))
@@ -207,7 +219,7 @@ def test_statements_of_chosen_bags_are_theirs():
     some, wanted = whole.of_bags(chosen), total_statements(y[chosen], bags[chosen])
     for name in ("kind", "mean", "variance", "free", "offsets", "small"):
         np.testing.assert_array_equal(getattr(some, name), getattr(wanted, name))
-    assert len(Totals(bags, (whole,)).speaking()) == 6
+    assert len(Totals(bags, (whole,)).stating()) == 6
 
 
 @pytest.mark.statistical
