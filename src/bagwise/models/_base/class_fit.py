@@ -19,13 +19,14 @@ from bagwise.gp.posterior import Posterior
 from bagwise.inference.chains.class_gibbs import ClassGibbs
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
-from bagwise.inference.class_start import is_broad
+from bagwise.inference.class_start import guessed_classes, is_broad
 from bagwise.inference.engines import NEARLY, Inferred, Limits
-from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
+from bagwise.inference.kernel_learning.learn import STAGES, Learned, LearningSettings, learn_features
 from bagwise.inference.loop import Trace, Watch
 from bagwise.models._base.chains import ChainSettings, forget_chains, runner_of, sample
 
 CLASS_KINDS = ("candidates", "class")
+GUESSES = 2  # rounds of guesses at the classes and of a kernel for these
 
 
 def states_classes(model: Any, y: Any, bags: Bags, *, keyed: bool) -> bool:
@@ -76,7 +77,10 @@ class _Reached(NamedTuple):
     value: float  # log evidence and log prior
     learned: Learned
     first: Features
-    guessed: bool
+    told: ClassInput  # what it was judged by
+
+    def interrupted(self) -> bool:
+        return self.learned.trace is not None and self.learned.trace.interrupted
 
 
 def _features_to_use(model: Any, told: ClassInput) -> Features:
@@ -92,17 +96,24 @@ def _features_to_use(model: Any, told: ClassInput) -> Features:
 
 
 def _learned(model: Any, told: ClassInput) -> Learned:
-    """The kind of kernel and the start of the highest log evidence on the first rows, then all rows from there."""
+    """The kind of kernel of the highest log evidence on the first rows; more rows only where the user names a number.
+
+    A look at a bag costs as much for every class, so the search ends with the first rows unless ``learn_rows`` is set.
+    """
     kinds = model._kinds(told.bags)
     if not model.learn:
         return Learned(_first(model, told.bags, kinds[0]), None)
     stated = told.evidence.table[told.evidence.table.any(axis=1)]
-    starts = (False, True) if is_broad(torch.from_numpy(stated)) else (False,)
-    ways = [(kind, guessed) for kind in kinds for guessed in starts]
-    if len(ways) == 1:
-        return _search(model, told, _first(model, told.bags, kinds[0]), guessed=False)
-    best = max((_reached(model, told, *way) for way in ways), key=lambda one: one.value)
-    return _search(model, told, best.first, guessed=best.guessed, begin=best.learned.features)
+    reach = _reached_by_guesses if is_broad(torch.from_numpy(stated)) else _reached
+    tried = []
+    for kind in kinds:
+        tried.append(reach(model, told, kind))
+        if tried[-1].interrupted() and len(kinds) > 1:
+            raise KeyboardInterrupt("fit was interrupted while choosing the kernel; there is no model yet.")
+    best = max(tried, key=lambda one: one.value)
+    if model.learn_rows is None or model.learn_rows <= STAGES[0] or best.interrupted():
+        return best.learned
+    return _search(model, best.told, best.first, begin=best.learned.features)
 
 
 def _first(model: Any, bags: Bags, kind: Any) -> Features:
@@ -111,24 +122,37 @@ def _first(model: Any, bags: Bags, kind: Any) -> Features:
     return features.with_sizes(bags.sizes) if sized else features
 
 
-def _reached(model: Any, told: ClassInput, kind: Any, guessed: bool) -> _Reached:
+def _reached(model: Any, told: ClassInput, kind: Any) -> _Reached:
+    """The kernel of a kind that explains the candidates best."""
     first = _first(model, told.bags, kind)
-    learned = _search(model, told, first, guessed=guessed, one_stage=True)
+    return _judged(_search(model, told, first, one_stage=True), first, told)
+
+
+def _reached_by_guesses(model: Any, told: ClassInput, kind: Any) -> _Reached:
+    """The kernel of a kind that explains guesses at the classes best; guesses and kernel are found in turn.
+
+    Broad sets are explained almost as well by a kernel that tells nothing apart. One labelling of all bags is not.
+    """
+    first = _first(model, told.bags, kind)
+    found = None
+    for _ in range(GUESSES):
+        features = first if found is None else found.learned.features
+        guessed = told._replace(evidence=guessed_classes(features, told.bags, told.evidence, model.seed_))
+        found = _judged(_search(model, guessed, first, begin=features, one_stage=True), first, guessed)
+        if found.interrupted():
+            break
+    assert found is not None
+    return found
+
+
+def _judged(learned: Learned, first: Features, told: ClassInput) -> _Reached:
     trace = learned.trace
-    if trace is not None and trace.interrupted:
-        raise KeyboardInterrupt("fit was interrupted while choosing the kernel; there is no model yet.")
     value = float(trace.values.max()) if trace is not None and len(trace) else -np.inf
-    return _Reached(value, learned, first, guessed)
+    return _Reached(value, learned, first, told)
 
 
 def _search(
-    model: Any,
-    told: ClassInput,
-    features: Features,
-    *,
-    guessed: bool,
-    begin: Features | None = None,
-    one_stage: bool = False,
+    model: Any, told: ClassInput, features: Features, *, begin: Features | None = None, one_stage: bool = False
 ) -> Learned:
     settings = LearningSettings(
         model.n_restarts,
@@ -137,7 +161,6 @@ def _search(
         by_bags=True,
         rows=model.learn_rows,
         one_stage=one_stage,
-        guessed=guessed,
     )
     watch = Watch("learning the kernel", model.verbose)
     return learn_features(features, told.bags, told.evidence, settings, watch, begin)
