@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from bagwise import Bags
-from bagwise.baselines import BagStatisticsSVM
+from bagwise.bag_models.rules import SoftMax
 from bagwise.bench.description import Model, Part, Split
-from bagwise.bench.measure import PerColumn, binary_answers, build, class_answers, lengthscale_answers
-from bagwise.datasets import make_bags
+from bagwise.bench.measure import binary_answers, build, class_answers, lengthscale_answers
 from bagwise.gp.kernels import make_kernel
 
 BAGS = Bags(np.arange(5.0)[:, None], [0, 0, 1, 1, 2])
@@ -44,6 +43,22 @@ def test_binary_answers_are_per_level_and_undefined_where_one_class_is_alone():
     assert found.scores["row"]["bag score"] == pytest.approx([0.1, 0.3, 0.4])
 
 
+def test_accuracy_of_a_model_that_decides_by_the_mode_is_that_of_its_decisions():
+    class ByMode(Oracle):
+        rule_ = SoftMax("sum", 1.0, "mode")
+
+        def predict(self, bags):
+            return np.array([0, 1, 1])
+
+        def _several(self):
+            return False
+
+    found = binary_answers(ByMode(), split(bag_truth=np.array([0.0, 1.0, 1.0])))
+    assert found.metrics["row"]["bag accuracy"] == 1.0
+    assert found.scores["row"]["bag called"] == [0, 1, 1]
+    assert binary_answers(Oracle(), split(bag_truth=np.array([0.0, 1.0, 1.0]))).metrics["row"]["bag accuracy"] < 0.5
+
+
 def test_several_columns_fill_several_rows():
     class Two(Oracle):
         classes_ = np.array([[0, 1], [0, 1]])
@@ -57,28 +72,6 @@ def test_several_columns_fill_several_rows():
     found = binary_answers(Two(), Split({}, (part,))).metrics
     assert found["first"]["instance auc"] == 1.0
     assert found["second"]["instance auc"] == 0.0
-
-
-def test_a_decision_function_has_no_log_likelihood():
-    bags, y, instance_y = make_bags(20, 4, random_state=0)
-    model = BagStatisticsSVM(C=(1.0,), gamma=(0.1,), cv=2).fit(bags, y)
-    part = Part(bags, ("row",), y.astype(float), instance_y.astype(float))
-    found = binary_answers(model, Split({}, (part,))).metrics["row"]
-    assert found["bag accuracy"] == model.score(bags, y)
-    assert "bag log_likelihood" not in found
-    assert not any(name.startswith("instance") for name in found)
-
-
-def test_a_baseline_takes_label_columns_one_by_one():
-    bags, y, _ = make_bags(20, 4, random_state=0)
-    table = np.column_stack([y, 1 - y, np.zeros_like(y)])
-    model = build(Model("SVM", "BagStatisticsSVM", {"C": (1.0,), "gamma": (0.1,), "cv": 2}), 0, several=True)
-    assert isinstance(model, PerColumn)
-    scores = model.fit(bags, table).decision_function(bags)
-    single = build(Model("SVM", "BagStatisticsSVM", {"C": (1.0,), "gamma": (0.1,), "cv": 2}), 0).fit(bags, y)
-    assert np.array_equal(scores[:, 0], single.decision_function(bags))
-    assert (scores[:, 2] == 0).all()
-    assert not isinstance(build(Model("GP", "MILGPProbit"), 0, several=True), PerColumn)
 
 
 def test_models_are_told_the_device_and_baselines_are_not():

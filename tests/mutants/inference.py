@@ -18,7 +18,7 @@ GIBBS = (
     "::test_chunking_does_not_matter ::test_the_seed_decides_and_a_sweep_can_be_repeated"
 )
 SAMPLING = (
-    "models/_base/test_sampling.py ::test_warm_start_adds_samples "
+    "models/_base/test_chains.py ::test_warm_start_adds_samples "
     "::test_only_n_samples_over_the_limit_are_thinned ::test_diagnostics_hold_the_promised_quantities "
     "::test_a_checkpoint_of_another_run_is_refused ::test_warm_start_refuses_other_data "
     "::test_a_loaded_sampler_has_its_chains"
@@ -38,7 +38,7 @@ MUTANTS = [
         ("the bound forgets the leftover variance", '-0.5 * sums["kappa"] - 0.5 * logdet', "-0.5 * logdet"),
         ("the bound forgets the prior of the mean", " - 0.5 * mean.square().sum(0)", ""),
         (
-            "silent bags are in the Gram matrix",
+            "bags that state nothing are in the Gram matrix",
             "rows = design.phi if everyone else design.phi[seen]",
             "rows = design.phi",
         ),
@@ -168,10 +168,17 @@ MUTANTS = [
             "FIRST_SHARPNESS, GROWTH = 0.1, 10.0",
             "FIRST_SHARPNESS, GROWTH = 0.1, 100.0",
         ),
+        ("witnesses are averaged where they should not be", "if self._schedule.averaged else 1.0", "if True else 1.0"),
+        (
+            "witnesses alternate softly",
+            "return hard_witness(scores, segments)",
+            "return soft_witness(scores, segments, 1.0)",
+        ),
+        ("the annealing never ends by itself", "and same and self.stage", "and False and self.stage"),
         (
             "the last temperature is left out",
-            "to_come = self._schedule.n_stages - 1 - self._stage",
-            "to_come = self._schedule.n_stages - 2 - self._stage",
+            "self._last_stage = schedule.most_stages - 1",
+            "self._last_stage = schedule.most_stages - 2",
         ),
     ),
     *mutants_of(
@@ -190,8 +197,8 @@ MUTANTS = [
         ),
         ("the first positive is free to be negative", "log_mass[first] = log_ndtr(z[first])", "log_mass[first] = 0.0"),
         (
-            "silent instances pull",
-            "        m.masked_fill_(plan.silent, 0.0)\n    return m, log_z",
+            "instances about which nothing is known pull",
+            "        m.masked_fill_(plan.unstated, 0.0)\n    return m, log_z",
             "        pass\n    return m, log_z",
         ),
         (

@@ -64,10 +64,10 @@ class CandidateHalves:
         known = _known(place.folder, place.data)
         is_test = _half(known, place)
         scaled = _scaled(known.bags, ~is_test, place.data.file in self.one_unit)
-        train, told = scaled[~is_test], known.candidates[~is_test]
-        numbers, classes = np.nonzero(told)
-        one_each = train[numbers], np.eye(told.shape[1])[classes]
-        evidence = {"candidates": (train, told), "one against the rest": one_each}
+        train, candidates = scaled[~is_test], known.candidates[~is_test]
+        numbers, classes = np.nonzero(candidates)
+        one_each = train[numbers], np.eye(candidates.shape[1])[classes]
+        evidence = {"candidates": (train, candidates), "one against the rest": one_each}
         learned, tested = (_part(known, scaled, chosen, place.data) for chosen in (~is_test, is_test))
         return Split(evidence, (tested,), learned)
 

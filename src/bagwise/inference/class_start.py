@@ -15,6 +15,7 @@ evidence of the guesses (``guessed_classes``) instead.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import torch
@@ -83,8 +84,8 @@ def _guesses(tables: Sequence[Tensor], scores: Sequence[Tensor]) -> Tensor:
 
 def _regressed(chunks: Sequence[Chunk]) -> list[Tensor]:
     """The largest value of every class in every bag, (b, K), of a ridge regression of the candidates' shares."""
-    gram: Tensor = sum(chunk.design.phi.T @ chunk.design.phi for chunk in chunks)  # type: ignore[assignment]
-    pull: Tensor = sum(chunk.design.phi.T @ _shares(chunk) for chunk in chunks)  # type: ignore[assignment]
+    gram = reduce(torch.add, [chunk.design.phi.T @ chunk.design.phi for chunk in chunks])
+    pull = reduce(torch.add, [chunk.design.phi.T @ _shares(chunk) for chunk in chunks])
     eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     weights = torch.linalg.solve(eye + gram, pull)
     return [chunk.design.segments.max(chunk.design.phi @ weights) for chunk in chunks]

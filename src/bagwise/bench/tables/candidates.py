@@ -177,7 +177,7 @@ TABLE = Table(
         "defaults and on two splits.",
         "Candidate accuracy: the share of the training bags whose most probable candidate is the true one.",
         "Classes of instances include none of them; nine in ten instances belong to no class. Instances found: the "
-        "share of the others whose class is told. Average precision and recall at precision .9 rank instances by the "
+        "share of the others whose class is found. Average precision and recall at precision .9 rank instances by the "
         "probability of a class, and are means over classes.",
     ),
     absent=(
