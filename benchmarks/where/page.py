@@ -38,7 +38,8 @@ def write_text(path, text):
 def extent(found):
     counts = [len(records) for records in found.records.values()]
     folds = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    return f"{len(found.sets)} data sets, {len(found.models)} models, test folds measured of each set: {folds}; {sum(counts)} fits."
+    size = f"{len(found.sets)} data sets, {len(found.models)} models"
+    return f"{size}, test folds measured of each set: {folds}; {sum(counts)} fits."
 
 
 def tables(found):
