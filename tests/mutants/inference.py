@@ -339,8 +339,8 @@ MUTANTS = [
         "inference/kernel_learning/test_search_in_numbers.py",
         (
             "the gradient of the prior has the wrong sign",
-            "gradient - away / self._spread",
-            "gradient + away / self._spread",
+            "gradient - away / self._prior_width",
+            "gradient + away / self._prior_width",
         ),
         ("the last point is kept instead of the best", "if value > self._best:", "if value > -math.inf:"),
         (

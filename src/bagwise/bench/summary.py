@@ -232,8 +232,8 @@ def _pooled_metrics(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
             truth, score = (_joined(parts, f"{level} {what}") for what in ("truth", "score"))
             found |= {f"{level} {name}": value for name, value in report(truth, score).items()}
     if "bag called" in parts[0]:
-        truth, called = (np.array(_joined(parts, f"bag {what}")) for what in ("truth", "called"))
-        found["bag accuracy"] = float(np.mean((called == truth)[~np.isnan(truth)]))
+        true, called = (np.array(_joined(parts, f"bag {what}")) for what in ("truth", "called"))
+        found["bag accuracy"] = float(np.mean((called == true)[~np.isnan(true)]))
     return found
 
 
