@@ -7,6 +7,9 @@ from pathlib import Path
 PARTS = {
     "bagwise": "Bags, evidence, models, pipelines",
     "bagwise.active": "What to label next",
+    "bagwise.labelling": "Labelling without the page",
+    "bagwise.compare": "Which model for my data",
+    "bagwise.aggregates": "Rates of groups, from totals",
     "bagwise.metrics": "How good the probabilities are",
     "bagwise.inspection": "Which features matter",
     "bagwise.plots": "Pictures",

@@ -60,8 +60,8 @@ def main(output=None):
     X, obs, special = make_donors()
     adata, bags, y = bags_of(X, obs)
     model = BagGP(n_inducing=40, learn_rows=400, random_state=0).fit(bags[:24], y[:24])
-    new, told = bags[24:], y[24:]
-    right = np.mean(model.predict(new) == told)
+    new, truth = bags[24:], y[24:]
+    right = np.mean(model.predict(new) == truth)
     given = model.predict_instance_proba(bags, given=y)[:, 1]
     if adata is not None:
         from bagwise.io import add_to_anndata

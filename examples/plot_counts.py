@@ -38,7 +38,7 @@ def grades(numbers):
 
 
 def draw_ranges(ax, ranges, numbers):
-    """A bar from the lowest to the highest number of every bag, and the number that nobody told."""
+    """A bar from the lowest to the highest number of every bag, and the true number."""
     order = np.lexsort([numbers, ranges[:, 0]])
     place = np.arange(len(order))
     low, high = ranges[order].T

@@ -86,7 +86,7 @@ def main(output=None):
     )
     draw_images(right, points, test.X, truth)
     left.legend(loc="lower right", frameon=False, fontsize=9)
-    figure.text(0.5, -0.03, "held-out instances; training never said which of them are nines", ha="center", color=DARK)
+    figure.text(0.5, -0.03, "held-out instances; no label states which of them are nines", ha="center", color=DARK)
     if output is not None:
         figure.savefig(output, dpi=110, bbox_inches="tight")
     return figure

@@ -102,9 +102,11 @@ def main(output=None):
     labels, mixture = label(numbers > 0), mixed_evidence(numbers)
     looked_at = bags.with_known(five_known(kinds))
 
-    figure, ((said, by_labels), (by_known, by_mixture)) = plt.subplots(2, 2, figsize=(10.4, 8.2), layout="constrained")
-    draw_evidence(said, numbers)
-    said.set_title("What the slides say, in the mixture", loc="left", fontsize=11)
+    figure, ((ranges, by_labels), (by_known, by_mixture)) = plt.subplots(
+        2, 2, figsize=(10.4, 8.2), layout="constrained"
+    )
+    draw_evidence(ranges, numbers)
+    ranges.set_title("What the slides state, in the mixture", loc="left", fontsize=11)
     plain = BagGP(random_state=0)
     draw_map(by_labels, plain.fit(bags, labels), bags, kinds)
     by_labels.set_title("From labels alone: one of two groups, but which?", loc="left", fontsize=11)

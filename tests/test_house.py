@@ -15,6 +15,7 @@ from bagwise.models import discover
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "bagwise").rglob("*.py"))
 CODE = ("src", "tests", "docs", "benchmarks", "examples", "tools")
+LONGEST = 400  # lines of a module
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -76,6 +77,22 @@ def definitions():
 
 def test_no_two_modules_define_a_class_or_a_public_function_of_one_name():
     assert not {name: places for name, places in definitions().items() if len(places) > 1}
+
+
+def too_long(paths):
+    """Modules that hold more than a reader can keep in mind, with their lengths."""
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    return {name: length for name, length in lengths.items() if length > LONGEST}
+
+
+def test_no_module_is_longer_than_400_lines():
+    assert not too_long(SOURCES)
+
+
+def test_a_module_of_401_lines_is_found(tmp_path):
+    (tmp_path / "right.py").write_text("x = 1\n" * 400)
+    (tmp_path / "long.py").write_text("x = 1\n" * 401)
+    assert too_long(tmp_path.iterdir()) == {"long.py": 401}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

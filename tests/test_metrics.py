@@ -205,3 +205,26 @@ def test_nothing_stated_is_nothing_measured():
 
 def test_an_impossible_range_costs_everything():
     assert metrics.count_report([2], [2], [0.0], [0], [1])["range_log_likelihood"] == -math.inf
+
+
+# ---------------------------------------------------------------- the expected AUC
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_expected_auc_is_the_sum_over_all_pairs(ties):
+    p = np.random.default_rng(0).random(30).round(1 if ties else 8)
+    right = total = 0.0
+    for i in range(30):
+        for j in range(30):
+            if i != j:
+                weight = p[i] * (1 - p[j])
+                right += weight * (1.0 if p[i] > p[j] else 0.5 if p[i] == p[j] else 0.0)
+                total += weight
+    assert metrics.expected_auc(p) == pytest.approx(right / total)
+
+
+def test_expected_auc_of_certainties_and_of_nothing():
+    assert metrics.expected_auc([0.0, 1.0, 1.0]) == 1.0
+    assert metrics.expected_auc([0.5, 0.5]) == 0.5
+    assert np.isnan(metrics.expected_auc([1.0, 1.0]))
+    assert np.isnan(metrics.expected_auc([0.3]))

@@ -9,7 +9,14 @@ if TYPE_CHECKING:
     from bagwise.bags import Bags
     from bagwise.evidence.levels import two_levels
     from bagwise.evidence.statements import Evidence, count, fraction, guessed_fractions, label
-    from bagwise.exceptions import BagDataError, BagDataWarning, BagwiseError, ConvergenceWarning, ModelFileError
+    from bagwise.exceptions import (
+        BagDataError,
+        BagDataWarning,
+        BagwiseError,
+        ConvergenceWarning,
+        LearnedNothingWarning,
+        ModelFileError,
+    )
     from bagwise.gp.feature_maps import register_feature_map
     from bagwise.models import load
     from bagwise.models.bag_gp import BagGP
@@ -35,6 +42,7 @@ __all__ = [
     "ConvergenceWarning",
     "Evidence",
     "GroupKernelMachine",
+    "LearnedNothingWarning",
     "MILGPProbit",
     "ModelFileError",
     "PerInstance",
@@ -62,6 +70,7 @@ _WHERE = {
     "BagDataWarning": "bagwise.exceptions",
     "BagwiseError": "bagwise.exceptions",
     "ConvergenceWarning": "bagwise.exceptions",
+    "LearnedNothingWarning": "bagwise.exceptions",
     "ModelFileError": "bagwise.exceptions",
     "register_feature_map": "bagwise.gp.feature_maps",
     "load": "bagwise.models",
@@ -78,12 +87,15 @@ _WHERE = {
 }
 _SUBMODULES = (
     "active",
+    "aggregates",
     "baselines",
     "bench",
+    "compare",
     "datasets",
     "exceptions",
     "inspection",
     "io",
+    "labelling",
     "metrics",
     "model_selection",
     "models",

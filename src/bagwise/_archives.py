@@ -44,7 +44,7 @@ def check_read_size(size: float, what: str) -> None:
 
 @contextmanager
 def opened_archive(path: PathLike, complaint: str) -> Iterator["Arrays"]:
-    """The arrays of an archive by name. Whatever is wrong with the file is said with the ``complaint``."""
+    """The arrays of an archive by name. Whatever is wrong with the file is reported with the ``complaint``."""
     with open(path, "rb") as stream:
         try:
             archive = zipfile.ZipFile(stream)

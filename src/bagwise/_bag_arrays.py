@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise._columns import Meta, checked_group, coded, decoded, starts_of_parts
+from bagwise._matrices import check_not_empty, feature_matrix, stored_matrix
 from bagwise._totals import check_totals, row_weights
 from bagwise.exceptions import BagDataError
 
@@ -53,8 +54,8 @@ def plain_arrays(bags: Any, meta: Meta | None) -> dict[str, NDArray[Any]]:
 def bag_parts(stored: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """The attributes of the bags in a file."""
     names = list(stored["feature_names"]) if "feature_names" in stored else None
-    X, feature_names = check.feature_matrix(_matrix(stored), names)
-    check.check_not_empty(X)
+    X, feature_names = feature_matrix(_matrix(stored), names)
+    check_not_empty(X)
     ids, offsets, rows = check.texts(stored["ids"], "the id of a bag"), stored["offsets"], stored["rows"]
     check.check_layout(offsets, rows, len(ids), X.shape[0])
     weight = row_weights(stored.get("weight"), X.shape[0])
@@ -88,4 +89,4 @@ def _parts(stored: Mapping[str, NDArray[Any]], offsets: NDArray[Any]) -> NDArray
 
 
 def _matrix(stored: Mapping[str, NDArray[Any]]) -> Any:
-    return stored["X"] if "X" in stored else check.stored_matrix(*(stored[name] for name in _SPARSE))
+    return stored["X"] if "X" in stored else stored_matrix(*(stored[name] for name in _SPARSE))

@@ -230,9 +230,9 @@ def _bounds(bags: Bags, member: Ints, expected: Floats) -> tuple[Floats, Floats]
 
 def _goodman(bags: Bags, member: Ints, share: Floats) -> Floats:
     """Goodman's regression (1953): shares of bags on shares of groups, without a constant, weighted by totals."""
-    told = ~np.isnan(share).any(axis=1)
-    root = np.sqrt(bags.totals[told].astype(np.float64))[:, None]
-    found, *_ = np.linalg.lstsq(_shares(bags, member)[told] * root, share[told] * root, rcond=None)
+    stated = ~np.isnan(share).any(axis=1)
+    root = np.sqrt(bags.totals[stated].astype(np.float64))[:, None]
+    found, *_ = np.linalg.lstsq(_shares(bags, member)[stated] * root, share[stated] * root, rcond=None)
     return np.asarray(found)
 
 

@@ -30,6 +30,10 @@ class BagDataWarning(UserWarning):
     """The input can be used, but probably does not say what was intended."""
 
 
+class LearnedNothingWarning(BagDataWarning):
+    """A model was fitted, but its answers say nothing: they are all alike, or no better than a constant."""
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn where the user called: at the first line up the stack that is not the library's own."""
     frame, level = inspect.currentframe(), 1

@@ -107,7 +107,7 @@ def instance_report(y: Any, p: Any, names: Sequence[str] | None = None) -> dict[
 
 
 def fraction_report(fraction: Any, mean: Any, lower: Any, upper: Any, sizes: Any) -> dict[str, float]:
-    """How well the fractions of positives in bags are told.
+    """How well the fractions of positives in bags are predicted.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def fraction_report(fraction: Any, mean: Any, lower: Any, upper: Any, sizes: Any
 
 
 def count_report(lo: Any, hi: Any, probability: Any, lower: Any, upper: Any) -> dict[str, float]:
-    """How well the numbers of positives in bags are told, where only ranges of them are known.
+    """How well the numbers of positives in bags are predicted, where only ranges of them are known.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def count_report(lo: Any, hi: Any, probability: Any, lower: Any, upper: Any) -> 
 
 
 def class_report(candidates: Any, p: Any) -> dict[str, float]:
-    """How well one class out of many is told, where it is known exactly or up to a set of candidates.
+    """How well one class out of many is predicted, where it is known exactly or up to a set of candidates.
 
     Parameters
     ----------

@@ -17,6 +17,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
+from bagwise._contract_problems import (
+    easy_problem,
+    has_latent,
+    small_problem,
+    takes_candidates,
+    takes_only_fractions,
+)
 from bagwise.bag_models.rules import Rule
 from bagwise.bags import Bags
 from bagwise.evidence.statements import count, fraction, label
@@ -55,7 +62,7 @@ def check_parameters(estimator: Any) -> None:
 
 def check_answers(estimator: Any) -> None:
     """Probabilities have the promised shapes, sum to one and agree with the decisions."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     model = _fit(estimator, bags, y)
     bag, instance = model.predict_proba(bags), model.predict_instance_proba(bags)
     classes, of_instances = model.classes_, getattr(model, "instance_classes_", model.classes_)
@@ -69,13 +76,13 @@ def check_answers(estimator: Any) -> None:
     assert (model.predict(bags) == classes[best]).all(), "predict and predict_proba disagree"
     decided = of_instances[instance.argmax(axis=1)]
     assert (model.predict_instances(bags) == decided).all(), "predict_instances and predict_instance_proba disagree"
-    if _has_latent(estimator):
+    if has_latent(estimator):
         mean, variance = model.predict_latent(bags)
         several = (bags.n_instances, model.posterior_.mean.shape[1])
-        functions = several if _takes_candidates(estimator) else (bags.n_instances,)
+        functions = several if takes_candidates(estimator) else (bags.n_instances,)
         assert mean.shape == variance.shape == functions, "predict_latent has the wrong shape"
         assert (variance > 0).all(), "a latent variance is not positive"
-    holds = (y > 0).astype(int) if _takes_only_fractions(estimator) else y
+    holds = (y > 0).astype(int) if takes_only_fractions(estimator) else y
     right = y[np.arange(len(bags)), best] == 1 if y.ndim == 2 else classes[best] == holds
     assert model.score(bags, y) == np.mean(right), "score is not the accuracy over bags"
 
@@ -85,11 +92,11 @@ def check_class_values(estimator: Any) -> None:
 
     (Fractions have no classes but "it holds none" and "it holds some".)
     """
-    if _takes_only_fractions(estimator):
+    if takes_only_fractions(estimator):
         return
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     plain = _fit(estimator, bags, y).predict_proba(bags)
-    if _takes_candidates(estimator):
+    if takes_candidates(estimator):
         _check_candidate_names(estimator, bags, y, plain)
         return
     for low, high in (("no", "yes"), (-1, 1), (False, True), (3, 8)):
@@ -114,7 +121,7 @@ def _check_candidate_names(estimator: Any, bags: Bags, y: NDArray[Any], plain: N
 
 def check_order(estimator: Any) -> None:
     """The order of bags and instances, and the company of other bags, change no prediction."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     model = _fit(estimator, bags, y)
     bag, instance = model.predict_proba(bags), model.predict_instance_proba(bags)
     order = np.random.default_rng(0).permutation(len(bags))
@@ -129,7 +136,7 @@ def check_order(estimator: Any) -> None:
 
 def check_forms(estimator: Any) -> None:
     """A list of arrays means the same bags; a plain 2-D array means bags of one."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     arrays = [X for _, X in bags]
     model, other = _fit(estimator, bags, y), _fit(estimator, arrays, y)
     _same(other.predict_proba(arrays), model.predict_proba(bags), "a list of arrays gives another answer")
@@ -142,10 +149,10 @@ def check_forms(estimator: Any) -> None:
 
 def check_repeatable(estimator: Any) -> None:
     """The same ``random_state`` gives the same model; fitting again forgets the first fit."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     first, second = _fit(estimator, bags, y), _fit(estimator, bags, y)
     _same(first.predict_proba(bags), second.predict_proba(bags), "two fits with one random_state differ", 0.0)
-    other_bags, other_y = _problem(estimator, seed=5)
+    other_bags, other_y = small_problem(estimator, seed=5)
     refitted = _fit(estimator, other_bags, other_y).fit(bags, y)
     _same(refitted.predict_proba(bags), first.predict_proba(bags), "a second fit remembers the first", 0.0)
     assert first.fit(bags, y) is first, "fit does not return self"
@@ -153,7 +160,7 @@ def check_repeatable(estimator: Any) -> None:
 
 def check_no_mutation(estimator: Any) -> None:
     """Neither the user's arrays nor the constructor's arguments are changed."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     X, labels = np.array(bags.X), y.copy()
     own = Bags(X, bags.index)
     before = X.copy()
@@ -167,7 +174,7 @@ def check_no_mutation(estimator: Any) -> None:
 
 def check_duplicates(estimator: Any) -> None:
     """Repeated rows, repeated bags and constant columns are ordinary data."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     X = np.column_stack([np.repeat(bags.X, 2, axis=0), np.ones(2 * bags.n_instances)])
     doubled = Bags(X, np.repeat(bags.index, 2))
     assert np.isfinite(_fit(estimator, doubled, y).predict_proba(doubled)).all(), "duplicate rows break the fit"
@@ -178,20 +185,20 @@ def check_duplicates(estimator: Any) -> None:
 def check_missing_labels(estimator: Any) -> None:
     """A bag without a label states nothing; no label at all leaves the prior, with a warning.
 
-    (Without any candidate there is no class to speak of: an error.)
+    (Without any candidate there is no class at all: an error.)
     """
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     some = y.astype(float)
     some[::3] = np.nan
     assert np.isfinite(_fit(estimator, bags, some).predict_proba(bags)).all(), "missing labels break the fit"
-    if _takes_candidates(estimator):
+    if takes_candidates(estimator):
         _raises(BagDataError, lambda: clone(estimator).fit(bags, some * np.nan), "nothing known is taken")
         return
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = _seeded(estimator).fit(bags, np.full(len(bags), np.nan))
     assert any(issubclass(w.category, BagDataWarning) for w in caught), "no warning when every label is missing"
-    if _has_latent(estimator):
+    if has_latent(estimator):
         assert np.allclose(model.predict_latent(bags)[0], 0.0), "without labels the latent mean is not the prior's"
     else:
         assert np.ptp(model.predict_instance_proba(bags), axis=0).max() == 0.0, "without labels instances differ"
@@ -199,9 +206,9 @@ def check_missing_labels(estimator: Any) -> None:
 
 def check_columns(estimator: Any) -> None:
     """Several labels at once answer with one column each (not where y holds candidates or nothing but fractions)."""
-    if _takes_candidates(estimator) or _takes_only_fractions(estimator):
+    if takes_candidates(estimator) or takes_only_fractions(estimator):
         return
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     both = np.column_stack([y, 1 - y])
     model = _fit(estimator, bags, both)
     assert model.predict_proba(bags).shape == both.shape, "predict_proba does not have one column per label"
@@ -215,9 +222,9 @@ def check_kernel_variance(estimator: Any) -> None:
     (A kernel machine has no variance of its own: its function is a sum over centres, and far from all of them it is 0.
     An estimator without a latent function has none to look at.)
     """
-    if not _has_latent(estimator):
+    if not has_latent(estimator):
         return
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     kernel = trainable_kernel("rbf", bags.n_features, lengthscale=1.0, variance=4.0, ard=False)
     fixed = {"kernel": kernel, "bias": 0.0, "learn": False}
     settings = {name: value for name, value in fixed.items() if name in estimator.get_params()}
@@ -231,13 +238,13 @@ def check_kernel_variance(estimator: Any) -> None:
 
 def check_learns(estimator: Any) -> None:
     """On an easy problem, with bags larger than one, new bags and their instances are told apart."""
-    bags, y, _ = _easy_problem(estimator)
-    new, new_y, new_truth = _easy_problem(estimator, seed=1)
+    bags, y, _ = easy_problem(estimator)
+    new, new_y, new_truth = easy_problem(estimator, seed=1)
     model = _fit(estimator, bags, y)
     accuracy = model.score(new, new_y)
     assert accuracy >= LEARNED, f"only {accuracy:.2f} of the bags of an easy problem are told apart"
-    positive = 1.0 - model.predict_instance_proba(new)[:, -1 if _takes_candidates(estimator) else 0]
-    if _takes_candidates(estimator) and not _has_latent(estimator) and np.ptp(positive) == 0.0:
+    positive = 1.0 - model.predict_instance_proba(new)[:, -1 if takes_candidates(estimator) else 0]
+    if takes_candidates(estimator) and not has_latent(estimator) and np.ptp(positive) == 0.0:
         return  # a baseline that knows no "none of them"
     auc = roc_auc_score(new_truth, positive)
     assert auc >= LEARNED, f"the positive instances of an easy problem are ranked with an AUC of {auc:.2f} only"
@@ -245,10 +252,10 @@ def check_learns(estimator: Any) -> None:
 
 def check_rule(estimator: Any) -> None:
     """Fit and prediction agree on what a bag is, and no answer depends on a constructor argument after the fit."""
-    bags, y, _ = _easy_problem(estimator, sizes=(12, 20))
+    bags, y, _ = easy_problem(estimator, sizes=(12, 20))
     model = _fit(estimator, bags, y)
-    y = (y > 0).astype(int) if _takes_only_fractions(estimator) else y
-    if _has_latent(estimator):
+    y = (y > 0).astype(int) if takes_only_fractions(estimator) else y
+    if has_latent(estimator):
         assert isinstance(model.rule_, Rule), "a fitted model must say what a bag is: rule_"
     classes = model.predict_proba(bags)
     wanted = (y / y.sum(axis=1, keepdims=True) if y.ndim == 2 else np.column_stack([1 - y, y])).mean(axis=0)
@@ -274,7 +281,7 @@ def _everything(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
 
 def check_undeclared_evidence(estimator: Any) -> None:
     """Evidence that the model's card does not list is refused."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     some = np.full(bags.n_instances, np.nan)
     some[0] = 0.0
     share = np.full(len(bags), 0.5)
@@ -292,7 +299,7 @@ def check_undeclared_evidence(estimator: Any) -> None:
 
 def check_files(estimator: Any) -> None:
     """A model loaded in a new process predicts bit for bit the same."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     model = _fit(estimator, bags, y)
     own = type(estimator)
     with tempfile.TemporaryDirectory() as folder:
@@ -308,7 +315,7 @@ def check_files(estimator: Any) -> None:
 
 def check_errors(estimator: Any) -> None:
     """Bad input gives one clear error, of a kind that is also a ValueError."""
-    bags, y = _problem(estimator)
+    bags, y = small_problem(estimator)
     _raises(NotFittedError, lambda: clone(estimator).predict(bags), "an unfitted model predicts")
     _raises(BagDataError, lambda: clone(estimator).fit(bags, y[:-1]), "labels of the wrong length are taken")
     _raises(BagDataError, lambda: clone(estimator).fit([], []), "an empty list of bags is taken")
@@ -347,68 +354,9 @@ np.save(folder + "/instance.npy", model.predict_instance_proba(bags))
 """
 
 
-def _takes_candidates(estimator: Any) -> bool:
-    """Whether y holds candidate sets of several classes, (B, q), rather than labels of two."""
-    if hasattr(estimator, "evidence"):
-        return bool(estimator.evidence == "candidates")
-    card = getattr(estimator, "card", None)
-    return card is not None and "candidates" in card.evidence
-
-
-def _has_latent(estimator: Any) -> bool:
-    """Whether there is a Gaussian process behind the answers; baselines have none."""
-    return hasattr(estimator, "predict_latent")
-
-
-def _takes_only_fractions(estimator: Any) -> bool:
-    """Whether y holds fractions of positives, and nothing else."""
-    card = getattr(estimator, "card", None)
-    return card is not None and card.evidence == ("fraction",)
-
-
-def _problem(estimator: Any, seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDArray[Any]]:
-    """Small bags, and what such an estimator learns of them: a label, or two candidates of three classes."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 6, n_bags)
-    bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.repeat(np.arange(n_bags), sizes))
-    positive = np.maximum.reduceat(bags.X[:, 0] > 0.8, bags.offsets[:-1])
-    if _takes_only_fractions(estimator):
-        return bags, np.add.reduceat(bags.X[:, 0] > 0.8, bags.offsets[:-1], dtype=float) / sizes
-    if not _takes_candidates(estimator):
-        return bags, positive.astype(int)
-    true = np.where(positive, 0, np.where(bags.X[bags.offsets[:-1], 1] > 0, 1, 2))
-    excluded = (true + rng.integers(1, 3, n_bags)) % 3
-    return bags, (np.arange(3) != excluded[:, None]).astype(int)
-
-
-def _easy_problem(
-    estimator: Any, seed: int = 0, n_bags: int = 36, sizes: tuple[int, int] = (4, 8)
-) -> tuple[Bags, NDArray[Any], NDArray[Any]]:
-    """Clusters far apart; half of the instances of a positive bag (of a bag of a class) lie in one of their own.
-
-    Whatever makes a bag positive (one instance, the mean of them, their largest score), these bags agree about it.
-    """
-    rng = np.random.default_rng(seed)
-    counts = rng.integers(sizes[0], sizes[1] + 1, n_bags)
-    index = np.repeat(np.arange(n_bags), counts)
-    place = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
-    kinds = 3 if _takes_candidates(estimator) else 2
-    kind = np.arange(n_bags) % kinds
-    marked = (place < counts[index] / 2) & ((kind[index] > 0) | (kinds == 3))
-    angle = 2.0 * np.pi * kind[index] / kinds
-    centre = np.where(marked[:, None], 3.0 * np.column_stack([np.cos(angle), np.sin(angle)]), 0.0)
-    bags = Bags(centre + 0.5 * rng.normal(size=centre.shape), index)
-    if _takes_only_fractions(estimator):
-        return bags, np.add.reduceat(marked, bags.offsets[:-1], dtype=float) / counts, marked.astype(int)
-    if kinds == 2:
-        return bags, kind, marked.astype(int)
-    wrong = (kind + rng.integers(1, 3, n_bags)) % 3
-    return bags, (np.arange(3) != wrong[:, None]).astype(int), marked.astype(int)
-
-
 def _seeded(estimator: Any) -> Any:
     """A copy with a seed; one that takes several kinds of evidence learns that these are labels, if not candidates."""
-    several = "evidence" in estimator.get_params() and not _takes_candidates(estimator)
+    several = "evidence" in estimator.get_params() and not takes_candidates(estimator)
     labels = {"evidence": "label"} if several else {}
     return clone(estimator).set_params(random_state=0, **labels)
 

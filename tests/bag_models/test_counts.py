@@ -233,9 +233,9 @@ def as_fitted(statement, sizes, known, noise=0.0):
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     touched = np.add.reduceat(~np.isnan(known), starts) > 0
     plain = (statement.kind == 1) & ~touched & (noise == 0.0)
-    speaks = ~plain & ((statement.kind > 0) | touched)
+    by_table = ~plain & ((statement.kind > 0) | touched)
     labels = np.where(plain, statement.first, NAN)[:, None]
-    return CountEvidence(labels, sizes, (log_potentials(statement, sizes, noise),), (speaks,), known)
+    return CountEvidence(labels, sizes, (log_potentials(statement, sizes, noise),), (by_table,), known)
 
 
 def test_kinds_mix_in_one_chunk(mixture):

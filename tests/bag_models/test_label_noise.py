@@ -55,8 +55,8 @@ def test_noise_bounds_what_a_label_can_say():
 def test_closed_form_of_a_noisy_label_equals_its_table(latent, value):
     sizes = np.array(SIZES)
     table = log_potentials(label(np.full(len(sizes), value)), sizes, 0.2)
-    speaks = np.ones(len(sizes), dtype=bool)
-    tabled = CountEvidence(np.full((len(sizes), 1), np.nan), sizes, (table,), (speaks,))
+    by_table = np.ones(len(sizes), dtype=bool)
+    tabled = CountEvidence(np.full((len(sizes), 1), np.nan), sizes, (table,), (by_table,))
     closed = CountEvidence(np.full((len(sizes), 1), value), sizes, label_noise=0.2)
     found = [
         ProbitCounts(evidence).chunk(slice(0, 4), torch.float64, CPU).terms(latent.detach(), segments_of(SIZES))

@@ -8,6 +8,7 @@ import torch
 from bagwise import MIPLGP, Bags
 from bagwise.evidence.candidates import NONE_OF_THEM, candidate_sets, read_candidates
 from bagwise.exceptions import BagDataError
+from bagwise.inference.candidates import memory
 from bagwise.models import miplgp
 
 TABLE = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 1]])
@@ -162,12 +163,12 @@ def test_useless_candidates_are_refused(y, message, bags):
 
 @pytest.mark.parametrize(("solver", "sizes"), [("exact", "8 instances × 4 classes"), ("sparse", "4 matrices of 9 × 9")])
 def test_what_does_not_fit_into_memory_is_refused_with_its_sizes(solver, sizes, bags, monkeypatch):
-    monkeypatch.setattr(miplgp, "_free_bytes", lambda device: 100.0)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 100.0)
     with pytest.raises(
         BagDataError, match=rf"solver='{solver}' needs about .* GB for {sizes}.*there are 0\.0 GB; take"
     ):
         quick(solver=solver).fit(bags, TABLE)
-    monkeypatch.setattr(miplgp, "_free_bytes", lambda device: 1e9)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1e9)
     quick(solver=solver).fit(bags, TABLE)
 
 

@@ -43,7 +43,7 @@ def test_counts_are_pinned_down_only_from_both_sides(statement, tight):
 def test_labels_that_may_be_wrong_speak_through_tables():
     noisy = read(label([0, 1]), label_noise=0.1).evidence
     assert np.isnan(noisy.labels).all()
-    assert noisy.speaks[0].all()
+    assert noisy.by_table[0].all()
     for sure in (read(label([0, 1])), read(label([0, 1]), label_noise=0.1, closed_noise=True)):
         np.testing.assert_array_equal(sure.evidence.labels, [[0], [1]])
-        assert not sure.evidence.speaks[0].any()
+        assert not sure.evidence.by_table[0].any()

@@ -238,8 +238,8 @@ def mixed():
     known[1:3] = 1.0, 0.0
     low, high = np.where(np.isnan(labels[:, 0]), [0, 1, 0, 0, 0, 0], 0), np.minimum(sizes, [1, 3, 1, 1, 1, 1])
     table = log_potentials(count(low, high), sizes)
-    speaks = np.isnan(labels[:, 0])
-    return phi, kappa, CountEvidence(labels, sizes, (table,), (speaks,), known)
+    by_table = np.isnan(labels[:, 0])
+    return phi, kappa, CountEvidence(labels, sizes, (table,), (by_table,), known)
 
 
 @pytest.mark.parametrize("cuts", [None, [0, 2, 6], [0, 1, 2, 3, 4, 5, 6]])

@@ -12,7 +12,7 @@ from bagwise.exceptions import NumericalError
 from bagwise.inference import engines
 from bagwise.inference.engines import Limits, by_bag_sites, engine_for, size_of_own_bag
 from bagwise.inference.loop import SILENT, Watch
-from bagwise.models import bag_gp
+from bagwise.models._base import count_fit
 
 
 def bags_of(sizes):
@@ -113,7 +113,7 @@ def test_without_failure_there_is_no_fallback(problem):
 
 
 def test_failing_messages_fall_back_to_one_site_per_bag_with_a_warning(problem, monkeypatch):
-    monkeypatch.setattr(bag_gp, "by_messages", failing)
+    monkeypatch.setattr(count_fit, "by_messages", failing)
     with pytest.warns(ConvergenceWarning, match=r"made to fail.*one site per bag.*inference_ is 'bag-ep'"):
         model = fitted(problem)
     assert model.inference_ == "bag-ep"
@@ -123,8 +123,8 @@ def test_failing_messages_fall_back_to_one_site_per_bag_with_a_warning(problem, 
 
 
 def test_failing_sites_fall_back_to_the_mean_field_and_both_failures_are_told(problem, monkeypatch):
-    monkeypatch.setattr(bag_gp, "by_messages", failing)
-    monkeypatch.setattr(bag_gp, "by_bag_sites", failing)
+    monkeypatch.setattr(count_fit, "by_messages", failing)
+    monkeypatch.setattr(count_fit, "by_bag_sites", failing)
     with pytest.warns(ConvergenceWarning) as told:
         model = fitted(problem)
     assert model.inference_ == "vi"
@@ -142,8 +142,8 @@ def test_messages_about_more_than_labels_fall_back_to_the_mean_field_at_once(pro
     bags, y = problem
     known = np.full(bags.n_instances, np.nan)
     known[bags.offsets[:-1][y == 0]] = 0.0
-    monkeypatch.setattr(bag_gp, "by_messages", failing)
-    monkeypatch.setattr(bag_gp, "by_bag_sites", lambda *_: pytest.fail("one site per bag"))
+    monkeypatch.setattr(count_fit, "by_messages", failing)
+    monkeypatch.setattr(count_fit, "by_bag_sites", lambda *_: pytest.fail("one site per bag"))
     with pytest.warns(ConvergenceWarning, match="the mean-field answer"):
         model = fitted((bags.with_known(known), y), y=label(y))
     assert model.inference_ == "vi"
@@ -151,7 +151,7 @@ def test_messages_about_more_than_labels_fall_back_to_the_mean_field_at_once(pro
 
 def test_a_second_fit_forgets_the_fallback_of_the_first(problem, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(bag_gp, "by_messages", failing)
+        patched.setattr(count_fit, "by_messages", failing)
         with pytest.warns(ConvergenceWarning):
             model = fitted(problem)
     model.fit(*problem)
@@ -161,7 +161,7 @@ def test_a_second_fit_forgets_the_fallback_of_the_first(problem, monkeypatch):
 
 def test_sites_that_have_nearly_settled_answer_with_a_warning(monkeypatch):
     bags, y, _ = make_bags(20, (2, 6), random_state=0)
-    monkeypatch.setattr(bag_gp, "NEARLY", 10.0)
+    monkeypatch.setattr(count_fit, "NEARLY", 10.0)
     with pytest.warns(ConvergenceWarning, match="has nearly settled: its sites still moved by .* after 2 sweeps"):
         model = BagGP(inference="bag-ep", learn=False, max_iter=2, n_inducing=8, random_state=0).fit(bags, y)
     assert model.inference_ == "bag-ep"

@@ -192,4 +192,4 @@ def test_statements_of_chosen_bags_are_theirs():
     some, wanted = whole.of_bags(chosen), total_statements(y[chosen], bags[chosen])
     for name in ("kind", "mean", "variance", "free", "offsets", "small"):
         np.testing.assert_array_equal(getattr(some, name), getattr(wanted, name))
-    assert len(Totals(bags, (whole,)).speaking()) == 6
+    assert len(Totals(bags, (whole,)).stating()) == 6

@@ -13,9 +13,9 @@ import bagwise
 from bagwise import MIPLGP, BagDataError, Bags, ModelFileError
 from bagwise.bag_models.dirichlet import augmented
 from bagwise.datasets import make_candidate_bags
-from bagwise.gp import kernels
+from bagwise.gp import kernel_files
+from bagwise.inference.candidates import memory
 from bagwise.inference.kernel_learning.ascent import KernelAscent
-from bagwise.models import miplgp
 
 CENTRES = 2.6 * np.array([[1.0, 0.0], [-0.5, 0.87], [-0.5, -0.87]])
 
@@ -148,7 +148,7 @@ def test_bag_classes_of_the_consistent_model_are_its_posterior():
 def test_auto_is_exact_for_few_instances_and_sparse_for_many(monkeypatch):
     bags, table, _, _ = problem()
     assert quick().fit(bags, table).solver_ == "exact"
-    monkeypatch.setitem(miplgp._LARGEST_EXACT, "cpu", 100)
+    monkeypatch.setitem(memory.LARGEST_EXACT, "cpu", 100)
     assert quick(n_inducing=20).fit(bags, table).solver_ == "sparse"
 
 
@@ -313,7 +313,7 @@ def test_uniform_learns_its_kernel_only_from_the_first_round_on(solver):
     bags, table, _, _ = problem(12)
     settings = {"solver": solver, "disambiguation": "uniform", "n_rounds": 2, "n_inducing": 20}
     usual, asked = (quick(**settings, **changes).fit(bags, table) for changes in ({}, {"learn_start": 0}))
-    kept, learned = (kernels.parameters(one.kernel_) for one in (usual, asked))
+    kept, learned = (kernel_files.parameters(one.kernel_) for one in (usual, asked))
     assert not all(torch.equal(kept[name], learned[name]) for name in kept)
-    again = kernels.parameters(quick(**(settings | {"n_rounds": 6})).fit(bags, table).kernel_)
+    again = kernel_files.parameters(quick(**(settings | {"n_rounds": 6})).fit(bags, table).kernel_)
     assert all(torch.equal(kept[name], again[name]) for name in kept)

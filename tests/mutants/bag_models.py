@@ -26,7 +26,7 @@ MUTANTS = [
             "given_none = torch.where(stated.labels == 1, log_fit, log_miss)",
         ),
         (
-            "a label speaks though a positive is known",
+            "a label counts though a positive is known",
             "torch.isnan(stated.labels) | stated.has_known_positive, 0.0)",
             "torch.isnan(stated.labels), 0.0)",
         ),

@@ -4,7 +4,7 @@ from tests.mutants.mutant import mutants_of
 
 MUTANTS = [
     *mutants_of(
-        "bags.py",
+        "_bag_contents.py",
         "test_bags.py",
         (
             "known labels stay where they were when rows are sorted",
@@ -44,6 +44,10 @@ MUTANTS = [
             "varying = np.flatnonzero(lowest != highest)",
             "varying = np.flatnonzero(lowest > highest)",
         ),
+    ),
+    *mutants_of(
+        "_matrices.py",
+        "test_bags.py",
         ("single precision becomes double", "np.float32 if kind == np.float32 else np.float64", "np.float64"),
     ),
     *mutants_of(

@@ -87,6 +87,10 @@ MUTANTS = [
             "cholesky(kernels.gram(kernel, inducing), features.jitter,",
             "cholesky(kernels.gram(kernel, inducing), 0.0,",
         ),
+    ),
+    *mutants_of(
+        "gp/ground.py",
+        "gp/test_design.py",
         ("rows are scaled before they are shifted", ".sub_(shift).div_(scale)", ".div_(scale).sub_(shift)"),
     ),
     *mutants_of(

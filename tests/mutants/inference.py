@@ -18,7 +18,7 @@ GIBBS = (
     "::test_chunking_does_not_matter ::test_the_seed_decides_and_a_sweep_can_be_repeated"
 )
 SAMPLING = (
-    "models/_base/test_sampling.py ::test_warm_start_adds_samples "
+    "models/_base/test_chains.py ::test_warm_start_adds_samples "
     "::test_only_n_samples_over_the_limit_are_thinned ::test_diagnostics_hold_the_promised_quantities "
     "::test_a_checkpoint_of_another_run_is_refused ::test_warm_start_refuses_other_data "
     "::test_a_loaded_sampler_has_its_chains"
@@ -38,7 +38,7 @@ MUTANTS = [
         ("the bound forgets the leftover variance", '-0.5 * sums["kappa"] - 0.5 * logdet', "-0.5 * logdet"),
         ("the bound forgets the prior of the mean", " - 0.5 * mean.square().sum(0)", ""),
         (
-            "silent bags are in the Gram matrix",
+            "bags that state nothing are in the Gram matrix",
             "rows = design.phi if everyone else design.phi[seen]",
             "rows = design.phi",
         ),
@@ -197,8 +197,8 @@ MUTANTS = [
         ),
         ("the first positive is free to be negative", "log_mass[first] = log_ndtr(z[first])", "log_mass[first] = 0.0"),
         (
-            "silent instances pull",
-            "        m.masked_fill_(plan.silent, 0.0)\n    return m, log_z",
+            "instances about which nothing is known pull",
+            "        m.masked_fill_(plan.unstated, 0.0)\n    return m, log_z",
             "        pass\n    return m, log_z",
         ),
         (

@@ -64,12 +64,12 @@ MUTANTS = [
     ),
     *mutants_of(
         "plots/reliability.py",
-        "plots/test_plots.py",
+        "plots/test_reliability.py",
         ("the interval of a share is half as wide", "half = z * np.sqrt(", "half = 0.5 * z * np.sqrt("),
     ),
     *mutants_of(
         "plots/bag.py",
-        "plots/test_plots.py",
+        "plots/test_bag.py",
         (
             "the least probable come first",
             'np.argsort(-self.probability, kind="stable")[:max_instances]',
@@ -83,7 +83,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "plots/decision_map.py",
-        "plots/test_plots.py",
+        "plots/test_decision_map.py",
         ("other features are at their mean", "np.median(X, axis=0) if at is None", "np.mean(X, axis=0) if at is None"),
     ),
     *mutants_of(
@@ -175,7 +175,7 @@ MUTANTS = [
         ("a fraction is taken for a label", 'for kind in ("fraction", "count"):', 'for kind in ("count",):'),
     ),
     *mutants_of(
-        "cli/app.py",
+        "cli/suggest.py",
         (
             "cli/test_app.py ::test_only_what_is_not_known_is_suggested "
             "::test_bags_without_a_label_are_suggested_first "
@@ -198,7 +198,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "labelling/gate.py",
-        "labelling/test_server.py labelling/test_parts.py",
+        "labelling/test_server.py",
         (
             "other machines are let in unasked",
             "if not is_loopback(host) and not allow_others:",

@@ -43,7 +43,7 @@ def odds_of(f: Tensor, segments: Segments) -> ClassOdds:
 
 
 def class_terms(f: Tensor, table: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
-    """log Z per bag (b,) and G per instance (n, K) for candidates (b, K + 1); a row of False says nothing.
+    """log Z per bag (b,) and G per instance (n, K) for candidates (b, K + 1); a row of False states nothing.
 
     Column K of the table is "none of them".
     """

@@ -21,7 +21,7 @@ from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_n
 
 
 def label_terms(f: Tensor, labels: Tensor, segments: Segments, noise: float = 0.0) -> tuple[Tensor, Tensor]:
-    """log Z per bag (b, K) and G per instance (n, K) for binary labels (b, K); NaN says nothing and gives zeros.
+    """log Z per bag (b, K) and G per instance (n, K) for binary labels (b, K); NaN states nothing and gives zeros.
 
     With S = Σ log cdf(−f) over the bag, the log probability that all are negative:
       label 0:  log Z = S,               G = −h(−f)
@@ -125,10 +125,10 @@ def tabled_columns(
 def _tabled(
     evidence: CountEvidence, column: int, part: slice, dtype: torch.dtype, device: torch.device
 ) -> Tabled | None:
-    speaks, table = evidence.speaks[column], evidence.tables[column]
-    if speaks is None or table is None or not speaks[part].any():
+    by_table, table = evidence.by_table[column], evidence.tables[column]
+    if by_table is None or table is None or not by_table[part].any():
         return None
-    chosen = np.flatnonzero(speaks[part]) + part.start
+    chosen = np.flatnonzero(by_table[part]) + part.start
     sizes, starts = np.diff(evidence.offsets)[chosen], evidence.offsets[chosen]
     rows = ragged_ranges(starts, sizes)
     log_psi = table[ragged_ranges(starts + chosen, sizes + 1)]

@@ -45,7 +45,7 @@ class CandidateEvidence:
 
 
 def augmented(table: NDArray[np.bool_], augment: bool) -> NDArray[np.bool_]:
-    """Candidates of the instances: those of their bag and, unless told otherwise, none of them."""
+    """Candidates of the instances: those of their bag and, unless set otherwise, none of them."""
     return np.column_stack([table, np.ones(len(table), dtype=bool)]) if augment else table
 
 

@@ -135,7 +135,7 @@ class AtLeastOne(LabelRule):
 class OneOfTheClasses(AtLeastOne):
     """A bag has one class: it shows that one and no other (theory section 16); ``none`` says that it may show none.
 
-    ``probability`` and ``log_negative`` speak of the columns one by one: that the bag shows a class, whatever else it
+    ``probability`` and ``log_negative`` answer column by column: that the bag shows a class, whatever else it
     shows. Which class it has if it has one is answered by ``predict/bag_classes.py``.
     """
 

@@ -64,12 +64,12 @@ class CandidateHalves:
         known = _known(place.folder, place.data)
         is_test = _half(known, place)
         scaled = _scaled(known.bags, ~is_test, place.data.file in self.one_unit)
-        train, told = scaled[~is_test], known.candidates[~is_test]
-        numbers, classes = np.nonzero(told)
-        one_each = train[numbers], np.eye(told.shape[1])[classes]
+        train, candidates = scaled[~is_test], known.candidates[~is_test]
+        numbers, classes = np.nonzero(candidates)
+        one_each = train[numbers], np.eye(candidates.shape[1])[classes]
         rows = known.instance_y[is_test[known.bags.index]]
         part = Part(scaled[is_test], place.data.row_names, known.y[is_test].astype(float), rows)
-        return Split({"candidates": (train, told), "one against the rest": one_each}, (part,))
+        return Split({"candidates": (train, candidates), "one against the rest": one_each}, (part,))
 
 
 def _half(known: Candidates, place: Place) -> NDArray[np.bool_]:

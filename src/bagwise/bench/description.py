@@ -36,7 +36,7 @@ class DataSet:
 class Model:
     """A column of a table: an estimator of bagwise by name, and its settings, or the changes to its ``published()``.
 
-    ``evidence`` is what it is told of the training bags, ``rounds`` the most repeats it takes part in, ``quick`` says
+    ``evidence`` is what the training bags state to it, ``rounds`` the most repeats it takes part in, ``quick`` says
     whether it runs in the quick version, ``sets`` restricts it to some data sets (two entries of one name have
     different settings for different sets). A setting that is a function is called for its value when the model is
     built.
@@ -87,7 +87,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """What there is to learn from, bags and what is told of them by kind of evidence, and the parts to predict."""
+    """What there is to learn from, bags and what they state, by kind of evidence, and the parts to predict."""
 
     evidence: Mapping[str, tuple[Bags, Any]]
     parts: tuple[Part, ...]

@@ -54,16 +54,16 @@ def measure_cell(cell: Cell, folder: Path, device: str = "cpu") -> Record:
             record |= _measured(cell, folder, device)
         except Exception as error:  # whatever it is, it belongs into the table, and the other cells go on
             record["error"] = "".join(traceback.format_exception_only(error)).strip()
-    said = sorted({f"{type(w.message).__name__}: {w.message}" for w in caught})
-    return record | {"warnings": said, "processor_seconds": time.process_time() - began}
+    warned = sorted({f"{type(w.message).__name__}: {w.message}" for w in caught})
+    return record | {"warnings": warned, "processor_seconds": time.process_time() - began}
 
 
 def _measured(cell: Cell, folder: Path, device: str) -> Record:
     split = _prepared(cell.table.rule, cell.place(folder))
-    bags, told = split.evidence[cell.model.evidence]
+    bags, stated = split.evidence[cell.model.evidence]
     model = build(cell.model, cell.seed, device)
     started = time.perf_counter()
-    model.fit(bags, told)
+    model.fit(bags, stated)
     fitted = time.perf_counter()
     answers = cell.table.measure(model, split)
     predicted = time.perf_counter()
@@ -109,7 +109,7 @@ def estimator_class(name: str) -> Any:
 
 
 def binary_answers(model: Any, split: Split) -> Measured:
-    """How well bags and instances are told positive from negative, part by part and column by column."""
+    """How well positive bags and instances are told from negative ones, part by part and column by column."""
     metrics: dict[str, dict[str, float]] = {}
     scores: dict[str, dict[str, list[float]]] = {}
     for part in split.parts:
@@ -161,7 +161,7 @@ def _columns(values: Floats) -> Floats:
 
 
 def class_answers(model: Any, split: Split) -> Measured:
-    """Share of bags, and of instances where the model speaks of them, whose class is told rightly.
+    """Share of bags, and of instances where the model answers about them, whose class is right.
 
     "instances found" is that share among the instances that have a class.
     """

@@ -236,8 +236,8 @@ def _guessed_split(place: Place) -> Split:
     is_test = _half_with_every_class(labels, np.random.default_rng(place.seed))
     fraction = labels[:, number] / labels.sum(axis=1)
     cut = label_split(Known(bags, labels[:, number], one_hot[:, number]), is_test, place.data)
-    train, told = cut.evidence["label"]
-    return Split({"fraction": (train, fraction[~is_test]), "label": (train, told.astype(int))}, cut.parts)
+    train, stated = cut.evidence["label"]
+    return Split({"fraction": (train, fraction[~is_test]), "label": (train, stated.astype(int))}, cut.parts)
 
 
 # ---------------------------------------------------------------- reading

@@ -49,7 +49,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """All that is said about one table of a paper."""
+    """All that is written about one table of a paper."""
 
     name: str
     title: str
@@ -69,8 +69,10 @@ def html_page(summaries: Sequence[Summary]) -> str:
     from bagwise.report.templates import page_template  # here, so that measuring needs no more than the models do
 
     sections = [section_of(summary) for summary in summaries]
-    told = {"title": _TITLE, "how_to_read": _HOW_TO_READ, "today": date.today().isoformat(), "mean_row": MEAN_ROW}
-    return page_template("page.html", Path(__file__).parent).render(told, sections=sections, version=version("bagwise"))
+    written = {"title": _TITLE, "how_to_read": _HOW_TO_READ, "today": date.today().isoformat(), "mean_row": MEAN_ROW}
+    return page_template("page.html", Path(__file__).parent).render(
+        written, sections=sections, version=version("bagwise")
+    )
 
 
 def section_of(summary: Summary) -> Section:
@@ -114,7 +116,7 @@ def _metric_grid(summary: Summary, metric: str, places: list[str]) -> Grid:
     body: list[list[str | GridEntry]] = [
         [row, *(_grid_entry(summary, row, model, metric, places) for model in models)] for row in rows
     ]
-    return Grid(spoken(metric), ["", *models], body)
+    return Grid(in_words(metric), ["", *models], body)
 
 
 def _grid_entry(summary: Summary, row: str, model: str, metric: str, places: list[str]) -> GridEntry:
@@ -149,7 +151,7 @@ def _comparison_grid(found: Sequence[Comparison]) -> Grid:
 def _comparison_row(c: Comparison) -> list[str | GridEntry]:
     return [
         f"{c.one} against {c.other}",
-        spoken(c.metric),
+        in_words(c.metric),
         f"{c.higher} / {c.equal} / {c.lower}",
         _NONE if c.published is None else "{} / {} / {}".format(*c.published),
         f"{c.wins} / {c.ties} / {c.losses}",
@@ -173,7 +175,7 @@ def _cost_row(cost: Cost) -> list[str | GridEntry]:
 # ---------------------------------------------------------------- words and numbers
 
 
-def spoken(metric: str) -> str:
+def in_words(metric: str) -> str:
     """The name of a metric as one would write it."""
     level, _, name = metric.partition(" ")
     return f"{level} {_WORDS.get(name, name.replace('_', ' '))}".strip()

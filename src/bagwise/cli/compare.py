@@ -1,7 +1,8 @@
 """``bagwise compare``: which model is best for one's own data."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,15 +29,36 @@ if TYPE_CHECKING:
     from bagwise.io.bag_data import BagData
 
 
+Models = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Models (see `bagwise models`) and baselines; without it the usual ones for what the bags state.",
+    ),
+]
+KeptTogether = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Column with what must stay together, such as the patient: no fold cuts a group."),
+]
+Folds = Annotated[int, typer.Option(min=2, metavar="N", help="Parts; each is tested once.")]
+Repeats = Annotated[int, typer.Option(min=1, metavar="N", help="How often everything is cut anew.")]
+Metric = Annotated[str | None, typer.Option(metavar="NAME", help="What decides, for example 'bag log_likelihood'.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="MODEL.NAME=VALUE", help="Setting of one model; may be repeated."),
+]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results, table, picture and page.")
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes, one thread each.")]
+Device = Annotated[str, typer.Option(metavar="NAME", help="What the models compute on: cpu, cuda, cuda:1.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Of the folds.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew; without it finished fits are kept.")]
+
+
 def compare(
     data: Data,
-    models: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Models (see `bagwise models`) and baselines; without it the usual ones for what the bags state.",
-        ),
-    ] = None,
+    models: Models = None,
     bag: BagColumn = None,
     label: LabelColumns = None,
     fraction: FractionColumn = None,
@@ -46,44 +68,31 @@ def compare(
     features: FeatureColumns = None,
     ignore: IgnoredColumns = None,
     instance_label: InstanceColumns = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="Column with what must stay together, such as the patient: no fold cuts a group."
-        ),
-    ] = None,
-    folds: Annotated[int, typer.Option(min=2, metavar="N", help="Parts; each is tested once.")] = 10,
-    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="How often everything is cut anew.")] = 1,
-    metric: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What decides, for example 'bag log_likelihood'.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="MODEL.NAME=VALUE", help="Setting of one model; may be repeated."),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results, table, picture and page.")
-    ] = Path("compare"),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes, one thread each.")] = 2,
-    device: Annotated[str, typer.Option(metavar="NAME", help="What the models compute on: cpu, cuda, cuda:1.")] = "cpu",
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the folds.")] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; without it finished fits are kept.")] = False,
+    group: KeptTogether = None,
+    folds: Folds = 10,
+    repeats: Repeats = 1,
+    metric: Metric = None,
+    settings: Settings = None,
+    output: Output = Path("compare"),
+    jobs: Jobs = 2,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    fresh: Fresh = False,
 ) -> None:
     """Cross-validate several models on your own data and say which is best. An interrupted run goes on."""
-    from bagwise.cli import evidence as cli_evidence
+    from bagwise.cli.evidence import read_for_fit
     from bagwise.compare.run import compare_models
 
     stated = chosen(label, fraction, count, candidates) or StatedColumns()
     extra = [*parse_names(instance_label), *([] if group is None else [group])]
     ignored = parse_names(ignore)
-    found = cli_evidence.read_for_fit(data, bag, stated, known, parse_names(features), ignored, extra)
+    found = read_for_fit(data, bag, stated, known, parse_names(features), ignored, extra)
     groups, truth = _groups_and_truth(data, found, group, instance_label)
-    names = parse_names(models) or None
-    try:
+    with _interruption_explained(output):
         result = compare_models(
             found.bags,
             found.y,
-            names,
+            parse_names(models) or None,
             evidence=stated.kind,
             folds=folds,
             repeats=repeats,
@@ -98,25 +107,34 @@ def compare(
             seed=seed,
             name=data.stem,
         )
-    except KeyboardInterrupt:
-        typer.echo(
-            f"interrupted; what was finished is kept in {output}, and the same command goes on from there.", err=True
-        )
-        raise typer.Exit(130) from None
     columns = {"--bag": bag, f"--{stated.kind}": ",".join(stated.names), "--known": known, "--features": features}
     columns["--ignore"] = "" if features else ",".join([*ignored, *extra])
     _say(result, output, how_to_fit(result, data, columns), f"{data}, {len(found.bags)} bags")
 
 
+@contextmanager
+def _interruption_explained(output: Path) -> Iterator[None]:
+    """Ctrl-C ends with a message, and the usual status of an interrupted command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(
+            f"interrupted; what was finished is kept in {output}, and the same command goes on from there.", err=True
+        )
+        raise typer.Exit(130) from None
+
+
 def _groups_and_truth(data: Path, found: "BagData", group: str | None, instance_label: str | None) -> tuple[Any, Any]:
     """The group and the label of every instance (or None), from the columns read beside the features."""
+    import numpy as np
+
     from bagwise.io.bag_data import is_archive
 
     if is_archive(data):
         return _array_of(data, group), found.instance_y if instance_label else None
     if group is None:
         return None, found.instance_y
-    table = found.instance_y.reshape(found.bags.n_instances, -1)  # type: ignore[union-attr]
+    table = np.asarray(found.instance_y).reshape(found.bags.n_instances, -1)
     n_labels = table.shape[1] - 1
     return table[:, -1], None if n_labels == 0 else table[:, 0] if n_labels == 1 else table[:, :-1]
 

@@ -91,8 +91,8 @@ def _judged(
 
     model = saved.estimator
     bags = Bags(slide.read(0, slide.shape[0]), np.zeros(slide.shape[0], dtype=np.int64))
-    told = {} if given_label is None else {"given": _class_of(model, given_label)}
-    probability = positive_proba(model.predict_instance_proba(bags, **told), model.classes_)
+    condition = {} if given_label is None else {"given": _class_of(model, given_label)}
+    probability = positive_proba(model.predict_instance_proba(bags, **condition), model.classes_)
     tables = {"probability": probability, "spread": model.predict_instance_spread(bags)}
     first = {name: values if values.ndim == 1 else values[:, 0] for name, values in tables.items()}
     display = HeatmapDisplay(

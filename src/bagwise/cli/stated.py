@@ -35,3 +35,8 @@ def chosen(
         both = " and ".join(stated.option for stated in given)
         raise BagDataError(f"{both}: what is known of the bags comes from one of these options, not from several.")
     return given[0] if given else None
+
+
+def names_of(stated: StatedColumns | None) -> tuple[str, ...]:
+    """The names that were given; none where nothing was."""
+    return () if stated is None else stated.names

@@ -31,7 +31,7 @@ def sign_of(metric: str) -> int:
 
 
 def fraction_answers(model: Any, split: Split) -> Measured:
-    """How well the fractions of positives are told: by the model itself, or as the mean over instances."""
+    """How well the fractions of positives are predicted: by the model itself, or as the mean over instances."""
     (part,) = split.parts
     if hasattr(model, "predict_fraction"):
         mean, lower, upper = model.predict_fraction(part.bags)
@@ -42,7 +42,7 @@ def fraction_answers(model: Any, split: Split) -> Measured:
 
 
 def count_answers(model: Any, split: Split) -> Measured:
-    """How well the numbers of positives are told."""
+    """How well the numbers of positives are predicted."""
     (part,) = split.parts
     assert part.bag_truth is not None
     lo, hi = part.bag_truth.T

@@ -91,12 +91,12 @@ def compare_models(
     """
     asked = chosen_contestants(models, check_option("evidence", evidence, KINDS), has_known(as_bags(bags)), settings)
     check_device(device)
-    told = _told(as_bags(bags), y, instance_y, groups, evidence, keyed=isinstance(bags, Bags))
-    cut = draw_folds(told.y, told.groups, folds, repeats, seed, stratify=told.y.ndim == 1 and evidence == "label")
-    data = OwnData(told.bags, told.y, told.instance_y, cut)
+    stated = _stated_bags(as_bags(bags), y, instance_y, groups, evidence, keyed=isinstance(bags, Bags))
+    cut = draw_folds(stated.y, stated.groups, folds, repeats, seed, stratify=stated.y.ndim == 1 and evidence == "label")
+    data = OwnData(stated.bags, stated.y, stated.instance_y, cut)
     metrics = metrics_of(evidence, instance_y is not None)
     chosen = check_option("metric", metric or metrics[0], metrics)
-    table = _table(asked, data, DataSet(name, key=data.digest, rows=told.rows), evidence, metrics)
+    table = _table(asked, data, DataSet(name, key=data.digest, rows=stated.rows), evidence, metrics)
     with _folder(output) as folder:
         plan = Plan((table,), Path(folder), Path(folder), jobs=check_count("jobs", jobs), fresh=fresh, device=device)
         return _run(plan, data, asked, metrics, chosen)
@@ -143,11 +143,11 @@ def _run(
     return result_of(models, metrics, metric, len(cells) // len(models), done, failed)
 
 
-# ---------------------------------------------------------------- what is told of the bags
+# ---------------------------------------------------------------- what the bags state
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
+class _StatedBags:
     """Bags that state something, in plain numbers."""
 
     bags: Bags
@@ -156,7 +156,7 @@ class _Told:
     groups: Any
     rows: tuple[str, ...]  # names of the label columns where there are several
 
-    def of(self, chosen: Any) -> "_Told":
+    def of(self, chosen: Any) -> "_StatedBags":
         """Some of the bags."""
         rows = chosen[self.bags.index]
         truth = None if self.instance_y is None else self.instance_y[rows]
@@ -164,21 +164,21 @@ class _Told:
         return replace(self, bags=self.bags[chosen], y=self.y[chosen], instance_y=truth, groups=groups)
 
 
-def _told(bags: Bags, y: Any, instance_y: Any, groups: Any, evidence: str, *, keyed: bool) -> _Told:
+def _stated_bags(bags: Bags, y: Any, instance_y: Any, groups: Any, evidence: str, *, keyed: bool) -> _StatedBags:
     values, classes, rows = _numbers(bags, y, evidence, keyed)
     if instance_y is not None and evidence == "candidates":
         raise BagDataError("instance labels: not measured where bags have candidate classes; leave them out.")
     truth = None if instance_y is None else instance_truth(instance_y, classes)
     kept = bags.group if groups is None else groups
     numbers = None if kept is None else groups_of_bags(kept, bags)
-    told = _Told(bags, values, truth, numbers, rows)
+    stated = _StatedBags(bags, values, truth, numbers, rows)
     absent = np.isnan(values).reshape(len(bags), -1).all(axis=1)
     if absent.all():
         raise BagDataError("nothing is stated about any bag: there is nothing to compare models by.")
     if not absent.any():
-        return told
+        return stated
     warn_user(f"{absent.sum()} of {len(bags)} bags state nothing and are left out.", BagDataWarning)
-    return told.of(~absent)
+    return stated.of(~absent)
 
 
 def _numbers(bags: Bags, y: Any, evidence: str, keyed: bool) -> tuple[Floats, Any, tuple[str, ...]]:

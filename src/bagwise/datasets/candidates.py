@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from bagwise._validation import check_count, check_flag, feature_matrix, random_stream, shorten
+from bagwise._matrices import feature_matrix
+from bagwise._validation import check_count, check_flag, random_stream, shorten
 from bagwise.bags import Bags
 from bagwise.datasets.dealing import DIGIT_FEATURES, Ints, Random, Range, bag_names, draw_range
 from bagwise.exceptions import BagDataError

@@ -57,7 +57,7 @@ def make_groups(
 def vote_chance(X: Any) -> Floats:
     """The truth behind ``make_election``: the chance of a person (age, income, education) to vote purple.
 
-    Education speaks for purple, age against it, but less so for the educated; incomes in the middle lean towards
+    Education makes purple more likely, age less, but less so for the educated; incomes in the middle lean towards
     purple, very low and very high ones away from it.
     """
     age, income, education = np.asarray(X, dtype=np.float64).T

@@ -68,13 +68,13 @@ def read_classes(y: Any, bags: Bags, *, keyed: bool) -> ClassInput:
 
 
 class GivenClasses(NamedTuple):
-    """What bags say of themselves when a fitted model is asked."""
+    """What bags state about themselves when a fitted model is asked."""
 
     table: Flags  # (B, K + 1), "none of them" last
     observed: Flags  # (B,)
 
     def filled(self, none: bool) -> Flags:
-        """The table with every class for bags that say nothing; ``none`` says whether "none of them" is among these."""
+        """The table with every class for bags that state nothing; with ``none``, "none of them" is among these."""
         return np.where(
             self.observed[:, None], self.table, np.arange(self.table.shape[1]) < self.table.shape[1] - (not none)
         )

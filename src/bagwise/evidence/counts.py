@@ -1,4 +1,4 @@
-"""What bags say about their numbers of positives, as arrays: plain labels, and tables log ψ(k) for everything else."""
+"""What bags state about their numbers of positives, as arrays: plain labels, and tables log ψ(k) for all else."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ Ints = NDArray[np.int64]
 
 
 class CountEvidence:
-    """What all bags say about their numbers of positives, ready for a bag model.
+    """What all bags state about their numbers of positives, ready for a bag model.
 
     ``labels`` (B, K) are plain labels. ``tables[k]``, where there is one, is the flat table log ψ over all bags of
-    column k; it speaks for the bags in ``speaks[k]`` (B,). ``known`` (N,) are known instance labels or NaN. Plain
+    column k; it holds for the bags in ``by_table[k]`` (B,). ``known`` (N,) are known instance labels or NaN. Plain
     labels are wrong with probability ``label_noise``; tables have it in them.
     """
 
@@ -22,7 +22,7 @@ class CountEvidence:
         labels: Floats,
         sizes: Ints,
         tables: tuple[Floats | None, ...] | None = None,
-        speaks: tuple[NDArray[np.bool_] | None, ...] | None = None,
+        by_table: tuple[NDArray[np.bool_] | None, ...] | None = None,
         known: Floats | None = None,
         label_noise: float = 0.0,
     ) -> None:
@@ -30,7 +30,7 @@ class CountEvidence:
         self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.known = np.full(self.offsets[-1], np.nan) if known is None else known
         self.tables = (None,) * labels.shape[1] if tables is None else tables
-        self.speaks = (None,) * labels.shape[1] if speaks is None else speaks
+        self.by_table = (None,) * labels.shape[1] if by_table is None else by_table
 
     def of_bags(self, chosen: Ints) -> "CountEvidence":
         """The evidence of some of the bags."""
@@ -40,7 +40,7 @@ class CountEvidence:
             self.labels[chosen],
             sizes,
             tuple(None if table is None else table[entries] for table in self.tables),
-            tuple(None if speaks is None else speaks[chosen] for speaks in self.speaks),
+            tuple(None if by_table is None else by_table[chosen] for by_table in self.by_table),
             self.known[ragged_ranges(self.offsets[chosen], sizes)],
             self.label_noise,
         )
@@ -52,7 +52,7 @@ class CountEvidence:
             np.concatenate([column.labels for column in columns], axis=1),
             np.diff(columns[0].offsets),
             tuple(column.tables[0] for column in columns),
-            tuple(column.speaks[0] for column in columns),
+            tuple(column.by_table[0] for column in columns),
             label_noise=columns[0].label_noise,
         )
 
@@ -60,27 +60,27 @@ class CountEvidence:
         """(K,) Σ_b max_k log ψ_b(k): no log evidence can be higher, and one that claims to be is wrong."""
         highest = np.zeros(len(self.tables))
         starts = self.offsets[:-1] + np.arange(len(self.labels))
-        for column, (table, speaks) in enumerate(zip(self.tables, self.speaks, strict=True)):
-            if table is not None and speaks is not None:
-                highest[column] = np.maximum.reduceat(table, starts)[speaks].sum()
+        for column, (table, by_table) in enumerate(zip(self.tables, self.by_table, strict=True)):
+            if table is not None and by_table is not None:
+                highest[column] = np.maximum.reduceat(table, starts)[by_table].sum()
         return highest
 
     def identity(self) -> bytes:
         """Equal for equal evidence."""
-        arrays = (self.labels, self.offsets, self.known, np.array(self.label_noise), *self.tables, *self.speaks)
+        arrays = (self.labels, self.offsets, self.known, np.array(self.label_noise), *self.tables, *self.by_table)
         return b"|".join(b"" if part is None else np.ascontiguousarray(part).tobytes() for part in arrays)
 
     def only_labels(self) -> bool:
         """Whether plain labels are all that bags state, and some do."""
-        tabled = any(speaks is not None and speaks.any() for speaks in self.speaks)
+        tabled = any(by_table is not None and by_table.any() for by_table in self.by_table)
         return not tabled and not bool(np.isnan(self.labels).all())
 
     def observed(self) -> NDArray[np.bool_]:
         """(B, K) whether a bag states anything."""
         seen = ~np.isnan(self.labels)
-        for column, speaks in enumerate(self.speaks):
-            if speaks is not None:
-                seen[:, column] |= speaks
+        for column, by_table in enumerate(self.by_table):
+            if by_table is not None:
+                seen[:, column] |= by_table
         return seen
 
 

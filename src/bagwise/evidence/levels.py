@@ -2,7 +2,7 @@
 
 Under the rule "at least one" labels of both levels say the same as labels of disjoint bags, exactly: a labelled part is
 a bag of its own; what is left of its bag is positive if the bag is positive and no part of it is known to be, negative
-if the bag is, and says nothing otherwise. So every model of labels learns from both levels without a change.
+if the bag is, and states nothing otherwise. So every model of labels learns from both levels without a change.
 """
 
 from typing import Any, NamedTuple

@@ -51,7 +51,7 @@ class CountReading(NamedTuple):
 
 
 def read_counts(y: Any, bags: Bags, given: Any, reading: CountReading) -> CountInput:
-    """Interpret ``y`` as the kind of evidence it is said to be; an ``Evidence`` speaks for itself."""
+    """Interpret ``y`` as the kind of evidence that ``reading`` names; an ``Evidence`` carries its own kinds."""
     return counted(read_stated(y, bags, given, reading), bags, reading)
 
 
@@ -147,7 +147,7 @@ def read_statement(y: Any, bags: Bags, keyed: bool, reading: CountReading) -> Ev
 
 
 def holds_positive(statement: Evidence) -> NDArray[np.float64]:
-    """1 where a bag is said to hold a positive, 0 where it is said to hold none, NaN where neither."""
+    """1 where a bag is stated to hold a positive, 0 where it is stated to hold none, NaN where neither."""
     kind, first, second = statement.kind, statement.first, statement.second
     some = (first > 0) & (kind != NONE)
     none = np.where(kind == COUNT, second == 0, first == 0) & (kind != NONE)
@@ -219,10 +219,10 @@ def _one_statement(statement: Evidence, bags: Bags, reading: CountReading, class
     plain = (statement.kind == LABEL) & (reading.plain_labels | (~with_known & closed))
     table = log_potentials(statement, sizes, reading.label_noise)
     _check_possible(table, known, bags)
-    speaks = ~plain & ((statement.kind != NONE) | (with_known & (not reading.plain_labels)))
+    by_table = ~plain & ((statement.kind != NONE) | (with_known & (not reading.plain_labels)))
     labels = np.where(plain, statement.first, np.nan)[:, None]
     noise = reading.label_noise if reading.closed_noise else 0.0
-    evidence = CountEvidence(labels, sizes, (table,), (speaks,), known, noise)
+    evidence = CountEvidence(labels, sizes, (table,), (by_table,), known, noise)
     return CountInput(evidence, classes, None, bool(_tight(statement, sizes).any()))
 
 

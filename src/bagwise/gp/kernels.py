@@ -1,14 +1,11 @@
 """The GPyTorch boundary: names or gpytorch kernels in, dense float tensors out.
 
-Nothing above this file knows of GPyTorch. A kernel is saved by a small grammar: the name of a known class, the
-arguments that shape it, the constraints of its parameters, its parts, and its parameters as plain tensors.
+Nothing above this file and ``kernel_files.py`` knows of GPyTorch.
 """
 
 import copy
-import inspect
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,19 +13,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bagwise._validation import check_option, check_positive, shorten
-from bagwise.exceptions import BagDataError, ModelFileError, NumericalError
-from bagwise.gp.feature_maps import describe_feature_map, rebuild_feature_map
+from bagwise._validation import check_option, check_positive
+from bagwise.exceptions import BagDataError, NumericalError
 
 with warnings.catch_warnings():
     # linear_operator, which gpytorch brings, calls torch.jit.script while it is imported; newer versions of torch warn.
     warnings.filterwarnings("ignore", message="`torch.jit.script`")
-    from gpytorch import constraints, kernels
+    from gpytorch import constraints as constraints
+    from gpytorch import kernels as kernels
     from gpytorch.kernels import Kernel as Kernel
 
 NAMES = ("rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear")
 COLUMN_NAMES = (*NAMES, "sigmoid")  # where k(x, Z) is used as it is and k need not be positive definite
-_MATERN = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}
+MATERN = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}
 
 
 def make_kernel(
@@ -43,12 +40,12 @@ def make_kernel(
     if isinstance(kernel, Kernel):
         if lengthscale is not None:
             raise BagDataError("lengthscale is for kernels given by name; set it on the gpytorch kernel itself.")
-        return check_fits(_exact_near_zero(copy.deepcopy(kernel).to(dtype)), n_features)
+        return check_fits(exact_near_zero(copy.deepcopy(kernel).to(dtype)), n_features)
     if not isinstance(kernel, str):
         raise BagDataError(f"kernel={kernel!r}: expected one of {', '.join(map(repr, names))}, or a gpytorch kernel.")
     check_option("kernel", kernel, names)
     scale = math.sqrt(n_features) if lengthscale is None else check_positive("lengthscale", lengthscale)
-    return _exact_near_zero(_named_kernel(kernel, scale).to(dtype))
+    return exact_near_zero(_named_kernel(kernel, scale).to(dtype))
 
 
 def trainable_kernel(kernel: Any, n_features: int, lengthscale: float | None, variance: float, ard: bool) -> Any:
@@ -154,7 +151,7 @@ def check_fits(kernel: Kernel, n_features: int) -> Kernel:
     return kernel
 
 
-def _exact_near_zero(kernel: Kernel) -> Kernel:
+def exact_near_zero(kernel: Kernel) -> Kernel:
     """The kernel, with exact distances where it has a kink at distance 0 (the exponential kernel).
 
     By matrix products a distance of 0 comes out as 1e-8 or so, depending on what else is in the batch; every other
@@ -185,7 +182,7 @@ def _named_kernel(name: str, lengthscale: float, ard_num_dims: int | None = None
         return made
     shape = {"ard_num_dims": ard_num_dims}
     plain = {"rbf": kernels.RBFKernel, "sigmoid": SigmoidKernel}
-    made = plain[name](**shape) if name in plain else kernels.MaternKernel(nu=_MATERN[name], **shape)
+    made = plain[name](**shape) if name in plain else kernels.MaternKernel(nu=MATERN[name], **shape)
     made = made.double()
     made.lengthscale = exact
     return made
@@ -242,193 +239,6 @@ def _matern(nu: float, distance: Tensor) -> Tensor:
     scaled = math.sqrt(2.0 * nu) * distance
     bend = {0.5: 0.0, 1.5: 0.0, 2.5: 1.0 / 3.0}[nu]
     return ((nu > 0.5) * scaled + bend * scaled.square() + 1.0) * torch.exp(-scaled)
-
-
-# ---------------------------------------------------------------- saving and loading
-
-_PLAIN = ("RBFKernel", "LinearKernel", "RQKernel", "PeriodicKernel", "CosineKernel", "ConstantKernel", "SigmoidKernel")
-_SHAPED = {"MaternKernel": "nu", "PolynomialKernel": "power"}
-_NESTED = {"AdditiveKernel", "ProductKernel"}
-_DEEPEST = 32  # kernels inside kernels
-_HIGHEST_POWER = 100
-_BOUNDS = {
-    constraints.Positive: (),
-    constraints.GreaterThan: ("lower_bound",),
-    constraints.LessThan: ("upper_bound",),
-    constraints.Interval: ("lower_bound", "upper_bound"),
-}
-
-
-def describe(kernel: Kernel, depth: int = 0) -> dict[str, Any]:
-    """The structure of a kernel as JSON; its parameters are in ``parameters``."""
-    name = type(kernel).__name__
-    if depth > _DEEPEST:
-        raise ModelFileError(f"a kernel inside more than {_DEEPEST} others cannot be saved (it works otherwise).")
-    if isinstance(kernel, MappedKernel):
-        return {
-            "kernel": name,
-            "map": describe_feature_map(kernel.feature_map),
-            "parts": [describe(kernel.base_kernel, depth + 1)],
-        }
-    if type(kernel) is not _class_of(name):
-        raise ModelFileError(_cannot_save(name))
-    if name in _NESTED:
-        return {"kernel": name, "parts": [describe(part, depth + 1) for part in kernel.kernels]}
-    shape = {
-        "ard_num_dims": kernel.ard_num_dims,
-        "active_dims": None if kernel.active_dims is None else kernel.active_dims.tolist(),
-    }
-    tree: dict[str, Any] = {"kernel": name, "arguments": shape, "constraints": _describe_constraints(kernel)}
-    if name == "ScaleKernel":
-        tree["parts"] = [describe(kernel.base_kernel, depth + 1)]
-    elif name in _SHAPED:
-        shape[_SHAPED[name]] = getattr(kernel, _SHAPED[name])
-    elif name not in _PLAIN:
-        raise ModelFileError(_cannot_save(name))
-    return tree
-
-
-def _class_of(name: str) -> Any:
-    """A gpytorch kernel, or ours of that name; None where there is none."""
-    return SigmoidKernel if name == "SigmoidKernel" else getattr(kernels, name, None)
-
-
-def _cannot_save(name: str) -> str:
-    known = ", ".join([*_PLAIN, *_SHAPED, "ScaleKernel", *sorted(_NESTED)])
-    return f"a model with kernel {name} cannot be saved (it works otherwise); kernels that can: {known}."
-
-
-def _describe_constraints(kernel: Kernel) -> dict[str, dict[str, Any]]:
-    return {name: _describe_constraint(name, constraint) for name, constraint in kernel._constraints.items()}
-
-
-def _describe_constraint(name: str, constraint: constraints.Interval) -> dict[str, Any]:
-    kind = type(constraint)
-    if kind not in _BOUNDS or not _own_transform(constraint):
-        raise ModelFileError(
-            f"a kernel with constraint {kind.__name__} on {name} cannot be saved (it works otherwise); constraints "
-            f"that can: {', '.join(known.__name__ for known in _BOUNDS)}, with gpytorch's own transform."
-        )
-    return {"kind": kind.__name__, **{bound: getattr(constraint, bound).tolist() for bound in _BOUNDS[kind]}}
-
-
-def _own_transform(constraint: constraints.Interval) -> bool:
-    """Whether a constraint has the transform of its class, not one that the user gave it."""
-    usual, found = inspect.signature(type(constraint)).parameters["transform"].default, constraint._transform
-    return found is usual or (isinstance(found, torch.nn.Softplus) and repr(found) == repr(usual))
-
-
-def parameters(kernel: Kernel) -> dict[str, Tensor]:
-    """The raw parameters of a kernel by name, and what else a feature map in it remembers."""
-    return {name: value.detach().clone() for name, value in _state(kernel).items()}
-
-
-def _state(kernel: Kernel) -> dict[str, Tensor]:
-    state: dict[str, Tensor] = dict(kernel.named_parameters())
-    if isinstance(kernel, MappedKernel):
-        state |= {f"feature_map.{name}": value for name, value in kernel.feature_map.named_buffers()}
-    return state
-
-
-def rebuild(tree: Any, values: dict[str, Tensor], dtype: torch.dtype) -> Kernel:
-    """The kernel that ``describe`` and ``parameters`` describe."""
-    kernel = _exact_near_zero(_build(tree, values).to(dtype))
-    own = _state(kernel)
-    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in values.items()}:
-        raise ModelFileError(
-            f"the kernel needs the parameters {shorten(sorted(own))}, the file has {shorten(sorted(values))}, or in "
-            "another shape."
-        )
-    for name, parameter in own.items():
-        if not bool(torch.isfinite(values[name]).all()):
-            raise ModelFileError(f"the kernel's parameter {name} is not finite.")
-        parameter.data = values[name].to(parameter.dtype).clone()
-    return kernel
-
-
-def _build(tree: Any, values: dict[str, Tensor], depth: int = 0) -> Kernel:
-    """The kernel with arbitrary parameters, none larger than what the file holds for it (it may ask for any)."""
-    _check_tree(tree, depth)
-    name, trees = tree["kernel"], tree.get("parts", [])
-    places = [f"kernels.{number}" for number in range(len(trees))] if name in _NESTED else ["base_kernel"] * len(trees)
-    parts = [_build(part, below(place, values), depth + 1) for place, part in zip(places, trees, strict=True)]
-    if name in _NESTED:
-        return getattr(kernels, name)(*parts)
-    if name == "MappedKernel":
-        described = _mapping(tree.get("map"), "feature map")
-        return MappedKernel(parts[0], rebuild_feature_map(described, below("feature_map", values)).eval())
-    kernel = _class_of(name)(*parts, **_arguments(name, tree.get("arguments"), values))
-    for parameter, constraint in _constraints(kernel, tree.get("constraints")).items():
-        kernel.register_constraint(parameter.removesuffix("_constraint"), constraint)
-    return kernel
-
-
-def below(prefix: str, values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The values whose names begin with a prefix and a dot, by the rest of their names."""
-    return {key.removeprefix(f"{prefix}."): part for key, part in values.items() if key.startswith(f"{prefix}.")}
-
-
-def _check_tree(tree: Any, depth: int) -> None:
-    if not isinstance(tree, dict) or not isinstance(tree.get("parts", []), list):
-        raise ModelFileError(f"the file describes a kernel by {tree!r:.60}, expected its name, arguments and parts.")
-    name, count = tree.get("kernel"), len(tree.get("parts", []))
-    if name not in (*_PLAIN, *_SHAPED, *_NESTED, "ScaleKernel", "MappedKernel"):
-        raise ModelFileError(f"the file names an unknown kernel {name!r:.60}.")
-    expected = max(1, count) if name in _NESTED else int(name in ("ScaleKernel", "MappedKernel"))
-    if depth > _DEEPEST or count != expected:
-        raise ModelFileError(
-            f"the file nests kernels too deeply, or gives {name} {count} parts: no kernel is like that."
-        )
-
-
-def _arguments(name: str, given: Any, values: dict[str, Tensor]) -> dict[str, Any]:
-    """Only what ``describe`` writes, and as large as the parameters of this kernel that the file holds."""
-    largest = max((value.numel() for key, value in values.items() if "." not in key), default=0)
-    known: dict[str, Callable[[Any], bool]] = {
-        "ard_num_dims": lambda count: _is_whole(count) and count >= 1,
-        "active_dims": lambda places: isinstance(places, list) and all(_is_whole(place) for place in places),
-        "nu": lambda nu: name == "MaternKernel" and nu in _MATERN.values(),
-        "power": lambda power: name == "PolynomialKernel" and _is_whole(power) and 1 <= power <= _HIGHEST_POWER,
-    }
-    wanted = {key: value for key, value in _mapping(given, "arguments").items() if value is not None}
-    for key, value in wanted.items():
-        if key not in known or not known[key](value):
-            raise ModelFileError(f"the file gives {name} the argument {key}={value!r:.60}, which it cannot have.")
-    if largest == 0 or wanted.get("ard_num_dims", 1) > largest:
-        raise ModelFileError("the file does not hold the parameters that its kernel needs.")
-    return wanted
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _mapping(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ModelFileError(f"the file describes the {what} of a kernel by {value!r:.60}, expected names and values.")
-    return value
-
-
-def _constraints(kernel: Kernel, given: Any) -> dict[str, constraints.Interval]:
-    found = {}
-    for name, bounds in _mapping(given, "constraints").items():
-        if name not in kernel._constraints:
-            raise ModelFileError(f"the file constrains {name!r:.60}, which {type(kernel).__name__} does not have.")
-        try:
-            found[name] = _build_constraint(**bounds)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelFileError(f"the file describes {name} by {bounds!r:.60}, which is no constraint.") from error
-    return found
-
-
-def _build_constraint(kind: str, **bounds: Any) -> constraints.Interval:
-    known = {constraint.__name__: constraint for constraint in _BOUNDS}
-    if set(bounds) != set(_BOUNDS[known[kind]]):
-        raise ValueError(f"{kind} needs {_BOUNDS[known[kind]]}")
-    made = known[kind](**bounds)
-    for name, value in bounds.items():  # gpytorch rounds bounds to torch's default type; the file has them in full
-        setattr(made, name, torch.tensor(value, dtype=torch.float64))
-    return made
 
 
 def summary(kernel: Kernel) -> str:

@@ -171,8 +171,8 @@ def _pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
         potentials=part.potentials,
         known=part.known,
     )
-    silent = torch.full((len(part.bags), 1), torch.nan, dtype=labels.dtype, device=device)
-    evidence = ChunkEvidence(torch.cat([labels, silent]), (table,), chunk.evidence.noise)
+    unstated = torch.full((len(part.bags), 1), torch.nan, dtype=labels.dtype, device=device)
+    evidence = ChunkEvidence(torch.cat([labels, unstated]), (table,), chunk.evidence.noise)
     single = design.phi[part.rows]
     joined = Design(
         torch.cat([bags.rows, single]),

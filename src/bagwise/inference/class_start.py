@@ -13,6 +13,7 @@ Which of the two starts is better is then judged by the log evidence.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -53,8 +54,8 @@ def guess_first(engine: ClassPropagation, chunks: Sequence[Chunk]) -> None:
 
 def _regressed(chunks: Sequence[Chunk]) -> list[Tensor]:
     """The largest value of every class in every bag, (b, K), of a ridge regression of the candidates' shares."""
-    gram: Tensor = sum(chunk.design.phi.T @ chunk.design.phi for chunk in chunks)  # type: ignore[assignment]
-    pull: Tensor = sum(chunk.design.phi.T @ _shares(chunk) for chunk in chunks)  # type: ignore[assignment]
+    gram = reduce(torch.add, [chunk.design.phi.T @ chunk.design.phi for chunk in chunks])
+    pull = reduce(torch.add, [chunk.design.phi.T @ _shares(chunk) for chunk in chunks])
     eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     weights = torch.linalg.solve(eye + gram, pull)
     return [chunk.design.segments.max(chunk.design.phi @ weights) for chunk in chunks]

@@ -65,12 +65,12 @@ def add_to_anndata(
     bag_probability : name for P(positive) of the cell's bag, repeated for each of its cells; None leaves it out
     given : labels of the bags, as in ``predict_instance_proba``
     """
-    told = {} if given is None else {"given": given}
-    answers = {probability: _positive(model, model.predict_instance_proba(bags, **told))}
+    condition = {} if given is None else {"given": given}
+    answers = {probability: _positive(model, model.predict_instance_proba(bags, **condition))}
     if spread is not None:
         answers[spread] = model.predict_instance_spread(bags)
     if bag_probability is not None:
-        answers[bag_probability] = _positive(model, model.predict_proba(bags, **told))[bags.index]
+        answers[bag_probability] = _positive(model, model.predict_proba(bags, **condition))[bags.index]
     places = _places_of_cells(adata, bags)
     for name, values in answers.items():
         whole = np.full((adata.n_obs, *values.shape[1:]), np.nan)

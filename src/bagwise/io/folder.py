@@ -13,7 +13,7 @@ from bagwise._files import PathLike
 from bagwise._frames import as_pandas
 from bagwise._validation import check_named_columns, group_codes, label_of_bags, shorten
 from bagwise.bags import Bags
-from bagwise.exceptions import BagDataError
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.inference.places import PLACE
 from bagwise.io.h5 import SUFFIXES, Floats, TileFile, open_tiles
 from bagwise.io.tables import read_table
@@ -25,7 +25,7 @@ MOST_NAMED = 100  # bad files that one message lists
 
 @dataclass(frozen=True)
 class FolderTable:
-    """How the table speaks of the files: names of its columns."""
+    """How the table describes the files: names of its columns."""
 
     bag: str
     part: str | None = None  # below the bag; then there is one file per part
@@ -89,6 +89,14 @@ def read_folder(
     frame = frame.sort_values(keys, key=lambda column: pd.factorize(column)[0], kind="stable")
     bags = _bags(frame, named, [opened[name] for name in frame[_FILE]])
     return FolderData(bags, _of_bags(frame, named, bags), skipped)
+
+
+def labelled_folder(folder: PathLike, table: Any, columns: FolderTable, *, skip_bad: bool) -> tuple[Bags, NDArray[Any]]:
+    """Bags and their labels, one column each; a warning names what was left out."""
+    found = read_folder(folder, table, columns, skip_bad=skip_bad)
+    if found.skipped:
+        warn_user(f"{folder}: left out {len(found.skipped)}: {_listed(found.skipped)}.", BagDataWarning)
+    return found.bags, found.labels.to_numpy()
 
 
 def _files_in(folder: PathLike) -> dict[str, Path]:
@@ -172,12 +180,12 @@ def _stem(path: Path) -> str:
 def _refuse(folder: PathLike, skipped: Mapping[str, str], skip_bad: bool) -> None:
     if skipped and not skip_bad:
         raise BagDataError(
-            f"{folder}: {len(skipped)} files or rows of the table cannot be used: {listed(skipped)}. Mend them, or "
+            f"{folder}: {len(skipped)} files or rows of the table cannot be used: {_listed(skipped)}. Mend them, or "
             "leave them out with skip_bad=True (--skip-bad)."
         )
 
 
-def listed(skipped: Mapping[str, str]) -> str:
+def _listed(skipped: Mapping[str, str]) -> str:
     """What cannot be used and why, for one message."""
     some = [f"{name!r} ({why})" for name, why in list(skipped.items())[:MOST_NAMED]]
     return "; ".join(some) + (f"; … {len(skipped)} in all" if len(skipped) > MOST_NAMED else "")

@@ -82,7 +82,7 @@ def open_tiles(path: PathLike) -> TileFile:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[Any]:
-    """An open file; whatever is wrong with it is said with its name."""
+    """An open file; whatever is wrong with it is reported with its name."""
     try:
         with h5py.File(path, "r") as file:
             yield file

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
-from bagwise._validation import known_labels, shorten, stored_matrix
+from bagwise._matrices import stored_matrix
+from bagwise._validation import known_labels, shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 

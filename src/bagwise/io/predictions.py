@@ -26,7 +26,7 @@ def instance_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given:
     Bags with parts add the part, bags with metadata their columns. A model of one class out of many adds its prediction
     and has one set for every class. ``given`` are labels of the bags that probabilities are to be conditioned on.
     """
-    asked = told(model, given)
+    asked = given_argument(model, given)
     columns = (
         _class_columns(model, bags, asked) if is_of_classes(model) else _instance_columns(model, bags, labels, asked)
     )
@@ -45,7 +45,7 @@ def _described(bags: Bags, taken: set[str]) -> dict[str, NDArray[Any]]:
     return {f"meta_{name}" if name in taken else str(name): meta[name].to_numpy() for name in meta}
 
 
-def told(model: Any, given: Any) -> dict[str, Any]:
+def given_argument(model: Any, given: Any) -> dict[str, Any]:
     """Labels of bags as an argument of ``predict_…``; nothing without, and an error where the model takes none."""
     if given is None:
         return {}
@@ -87,7 +87,7 @@ def part_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any
     if is_of_classes(model) or not hasattr(model, "predict_part_proba"):
         raise BagDataError(f"{type(model).__name__} has no answers about parts; ask it about bags and instances.")
     parts = bags.by_part()
-    probability = positive_proba(model.predict_part_proba(bags, **told(model, given)), model.classes_)
+    probability = positive_proba(model.predict_part_proba(bags, **given_argument(model, given)), model.classes_)
     whole = {"bag": list(parts.group), "part": list(parts.ids), "size": parts.sizes}
     return as_kind(pd.DataFrame(whole | _by_label({"probability": probability}, labels)), bags.frame_kind)
 
@@ -98,7 +98,7 @@ def bag_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any 
     Models that can tell the fraction of positives add their expectation and the ends of its 90 % interval: fraction,
     fraction_low, fraction_high. ``given`` are labels of the bags; the fractions do not know of them.
     """
-    asked = told(model, given)
+    asked = given_argument(model, given)
     if is_of_classes(model):
         return as_kind(_class_table(model, bags, asked), bags.frame_kind)
     probability = positive_proba(model.predict_proba(bags, **asked), model.classes_)
@@ -112,10 +112,10 @@ def bag_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any 
 
 def _class_table(model: Any, bags: Bags, asked: dict[str, Any]) -> pd.DataFrame:
     probability = model.predict_proba(bags, **asked)
-    said = {"prediction": model.classes_[probability.argmax(axis=1)]}
+    predicted = {"prediction": model.classes_[probability.argmax(axis=1)]}
     names = [str(name) for name in model.classes_]
     shares = _by_label({"probability": probability}, names)
-    return pd.DataFrame({"bag": list(bags.ids), "size": bags.sizes} | said | shares)
+    return pd.DataFrame({"bag": list(bags.ids), "size": bags.sizes} | predicted | shares)
 
 
 def _by_label(columns: dict[str, NDArray[Any]], labels: Sequence[str]) -> dict[str, NDArray[Any]]:

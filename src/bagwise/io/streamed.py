@@ -22,8 +22,8 @@ def instance_tables(model: Any, bags: Bags, labels: Any = (), *, given: Any = No
     """The table of all instances in parts, some whole bags each; ``given`` are labels, an array or a frame."""
     rows = given.iloc if isinstance(given, pd.DataFrame) else given
     for part in bag_slices(bags.offsets, _ROWS):
-        told = None if rows is None else rows[part]
-        yield instance_table(model, bags[part].in_memory(), labels, given=told)
+        condition = None if rows is None else rows[part]
+        yield instance_table(model, bags[part].in_memory(), labels, given=condition)
 
 
 def write_parts(parts: Iterable[pd.DataFrame], path: PathLike, *, raw: bool = False) -> None:

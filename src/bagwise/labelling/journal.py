@@ -51,8 +51,8 @@ class Journal:
 
     def answer(self, by: str, key: Key, values: Sequence[int], belief: Sequence[float] | None, shown: bool) -> None:
         """Keep an answer."""
-        told = {"values": list(values), "belief": None if belief is None else list(belief), "shown": shown}
-        self._append({"kind": "answer", "by": by, "bag": key[0], "row": key[1]} | told)
+        answer = {"values": list(values), "belief": None if belief is None else list(belief), "shown": shown}
+        self._append({"kind": "answer", "by": by, "bag": key[0], "row": key[1]} | answer)
 
     def skip(self, by: str, key: Key) -> None:
         """Keep that somebody would rather not say."""
@@ -121,9 +121,9 @@ class Journal:
 
 
 def agreed(entries: Sequence[JournalEntry]) -> tuple[float, ...] | None:
-    """What most people said, option by option; NaN where as many say yes as no; None where nobody answered."""
-    said = [entry.values for entry in entries if entry.values is not None]
-    if not said:
+    """What most people answered, option by option; NaN where as many say yes as no; None where nobody answered."""
+    answers = [entry.values for entry in entries if entry.values is not None]
+    if not answers:
         return None
-    shares = [sum(column) / len(said) for column in zip(*said, strict=True)]
+    shares = [sum(column) / len(answers) for column in zip(*answers, strict=True)]
     return tuple(float("nan") if share == 0.5 else float(share > 0.5) for share in shares)

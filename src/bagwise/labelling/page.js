@@ -121,8 +121,8 @@ async function believe() {
   find("belief").hidden = false;
   const percent = (p) => `${(100 * p).toFixed(0)} %`;
   const names = kind === "two" ? [options[1]] : options;
-  const told = names.map((button, place) => `${button.lastChild.textContent.trim()}: ${percent(found.belief[place])}`);
-  let text = `The model thinks ${told.join(", ")}.`;
+  const answers = names.map((button, place) => `${button.lastChild.textContent.trim()}: ${percent(found.belief[place])}`);
+  let text = `The model thinks ${answers.join(", ")}.`;
   if (found.rows !== null && found.rows.length > 1) {
     const best = found.rows.indexOf(Math.max(...found.rows));
     if (best < item.rows.length) text += ` Most probable: row ${item.rows[best].row} (${percent(found.rows[best])}).`;

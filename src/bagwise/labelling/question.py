@@ -45,7 +45,7 @@ class Question:
 
 
 def question_for(model: Any, what: str, labels: Sequence[str]) -> Question:
-    """What a fitted model wants to know about bags or instances; a model that cannot be told is refused."""
+    """What a fitted model wants to know about bags or instances; a model that cannot learn it is refused."""
     card = model.card
     if what == "instances":
         if "known" not in card.evidence or np.ndim(model.classes_) == 2:

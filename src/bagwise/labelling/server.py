@@ -55,16 +55,16 @@ class Desk:
 
     async def answer(self, request: Request) -> Response:
         """Keep an answer, then the next item."""
-        told = await _body(request)
-        tab, number = str(told.get("tab", "")), _whole(told.get("item"))
-        await run_in_threadpool(self.session.answer, tab, number, told.get("values"), shown=told.get("shown") is True)
+        sent = await _body(request)
+        tab, number = str(sent.get("tab", "")), _whole(sent.get("item"))
+        await run_in_threadpool(self.session.answer, tab, number, sent.get("values"), shown=sent.get("shown") is True)
         return await self._shown(tab)
 
     async def skip(self, request: Request) -> Response:
         """Put an item at the end, then the next item."""
-        told = await _body(request)
-        tab = str(told.get("tab", ""))
-        await run_in_threadpool(self.session.skip, tab, _whole(told.get("item")))
+        sent = await _body(request)
+        tab = str(sent.get("tab", ""))
+        await run_in_threadpool(self.session.skip, tab, _whole(sent.get("item")))
         return await self._shown(tab)
 
     async def undo(self, request: Request) -> Response:
@@ -154,12 +154,12 @@ async def _body(request: Request) -> dict[str, Any]:
         if len(content) > LONGEST_BODY:
             raise BagDataError("the request is too long.")
     try:
-        told = json.loads(content)
+        sent = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise BagDataError(f"the request is not JSON ({error}).") from error
-    if not isinstance(told, dict):
+    if not isinstance(sent, dict):
         raise BagDataError("the request is not a JSON object.")
-    return told
+    return sent
 
 
 def _whole(value: Any) -> int:

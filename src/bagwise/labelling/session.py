@@ -16,12 +16,12 @@ from bagwise.labelling.learner import Asking, Learner, ask
 from bagwise.labelling.pool import Floats, Ints, Pool, make_pool
 from bagwise.labelling.question import question_for
 
-_MOST_TABS = 50  # remembered; the one not heard of for longest is forgotten first
+_MOST_TABS = 50  # remembered; the one that has been silent for longest is forgotten first
 
 
 @dataclass(frozen=True)
 class LabellingProgress:
-    """How far the labelling is; ``None`` where nothing can be said."""
+    """How far the labelling is; ``None`` where nothing is known yet."""
 
     known: int  # items known: from the data, and by answers
     answers: int  # of these, by answers in the journal
@@ -149,11 +149,11 @@ class Session:
     def _waiting(self) -> Ints:
         """Items to ask this person about, in order; last those that were known when the model was asked.
 
-        What the person has answered already is not asked again, though others may have said the opposite.
+        What the person has answered already is not asked again, though others may have answered the opposite.
         """
         unknown = np.flatnonzero(np.isnan(self._values).any(axis=1))
-        told = [entry for entry in self._journal.entries if entry.by == self.by and entry.values is not None]
-        mine = np.array([self.pool.number(entry.key) for entry in told], dtype=np.int64)
+        answered = [entry for entry in self._journal.entries if entry.by == self.by and entry.values is not None]
+        mine = np.array([self.pool.number(entry.key) for entry in answered], dtype=np.int64)
         wanted, order = np.setdiff1d(unknown, mine), self._asking.order
         return np.concatenate([order[np.isin(order, wanted)], np.setdiff1d(wanted, order)])
 
@@ -190,10 +190,10 @@ class Session:
 
     def _guessed(self) -> tuple[int, int]:
         """How many answers the model, asked before, had thought more probable than not; option by option."""
-        told = [entry for entry in self._journal.entries if entry.values is not None and entry.belief is not None]
+        answered = [entry for entry in self._journal.entries if entry.values is not None and entry.belief is not None]
         rights = [
             (p > 0.5) == (value == 1)
-            for entry in told
+            for entry in answered
             for p, value in zip(entry.belief or (), entry.values or (), strict=False)
         ]
         return sum(rights), len(rights)
@@ -205,12 +205,12 @@ class Session:
         with self._state:
             values = self._values.copy()
             n_known = _number_known(values)
-        told = self.pool.evidence(values)
-        if told is None:
+        evidence = self.pool.evidence(values)
+        if evidence is None:
             self._finish(values, None, "the model is fitted when both answers have been given at least once.")
             return
         try:
-            fitted = self._learner.fit(*told, n_known)
+            fitted = self._learner.fit(*evidence, n_known)
             asking = ask(fitted.model, self.pool, values, self._strategy, self._random)
         except Exception as error:  # the page must live on, and say what happened
             self._finish(values, None, f"the last fit failed, the model before it still asks: {error}")

@@ -13,12 +13,11 @@ from bagwise.bag_models.rules import DECISIONS, LabelRule, SoftMax, Witness
 from bagwise.bag_models.soft_max import POOLINGS, BagLosses, Pooling
 from bagwise.bags import Bags
 from bagwise.evidence.known import with_known_as_bags
-from bagwise.exceptions import BagDataError, BagDataWarning, ConvergenceWarning, warn_user
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, reassembled
 from bagwise.inference.kernel_learning.by_laplace import SearchSettings, learn_soft_max, learn_witness
 from bagwise.inference.kernel_learning.learn import some_bags
-from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
 from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
 from bagwise.inference.laplace.mode import FLOOR, ModeLimits
@@ -26,7 +25,7 @@ from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows
 from bagwise.inference.loop import Callback, Trace, Watch, one_after_the_other
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
-from bagwise.models._base.learned_kernel import start_kernel
+from bagwise.models._base.learned_kernel import start_kernel, warn_if_unsettled
 from bagwise.numerics.links import LINKS
 from bagwise.predict.bags import bag_decision
 
@@ -231,6 +230,7 @@ class GPMIL(BagClassifier):
         log_evidence = torch.stack([fit.log_evidence for fit in fits])
         trace = one_after_the_other([fit.trace for fit in fits])
         self._finish(features, joint_posterior(fits, link), rule, trace, log_evidence)
+        self._warn_if_nothing_learned(given, labels.values)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
@@ -307,8 +307,7 @@ class GPMIL(BagClassifier):
         else:
             learned = learn_soft_max(features, some, their_losses, self._pooling, how)
         self.learning_trace_ = learned.trace
-        if learned.trace is not None and not learned.trace.converged and not learned.trace.interrupted:
-            warn_user(unsettled(learned.trace), ConvergenceWarning)
+        warn_if_unsettled(learned.trace)
         return learned.kernel
 
     def _modes(

@@ -22,6 +22,7 @@ from bagwise.models._base.chains import ChainSettings, features_to_sample, sampl
 from bagwise.models._base.count_answers import KINDS, CountAnswers
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_device, check_dtype
+from bagwise.models._base.learned_nothing import warn_if_alike
 
 LARGEST_DICTIONARY = 2**25  # bytes of an N × N matrix up to which every instance is a centre: 2,048 instances
 MANY_CENTRES = 500  # beyond
@@ -270,6 +271,8 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
         how = (*self._prior(features), self.n_moves, self.z_update)
         posterior, trace = sample(self, settings, machine, features, bags, evidence, how)
         self._finish(features, posterior, AtLeastOne(), trace, None)
+        if evidence.observed().any():
+            warn_if_alike(self, bags)
         return self
 
     def _prior(self, features: Features) -> Prior:

@@ -163,7 +163,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
             state.lbfgs_step if self.max_iter is None else state.fixed_point_step,
             name="bound",
             max_iter=_CAP if self.max_iter is None else self.max_iter,
-            tol=self.tol,
+            tol=max(self.tol, state.reachable),
             watch=Watch(type(self).__name__, self.verbose, self.callback),
             open_end=self.max_iter is None,
         )
@@ -174,6 +174,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
                 ConvergenceWarning,
             )
         self._finish(features, state.posterior(), self._rule(), trace, state.bound())
+        self._warn_if_nothing_learned(checked, labels.values)
         return self
 
     def _check_settings(self) -> None:
@@ -199,4 +200,5 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         )
         found = sample(self, settings, gibbs, features, bags, evidence, (self.noise, self.scheme))
         self._finish(features, found[0], self._rule(), found[1], None)
+        self._warn_if_nothing_learned(bags, evidence.labels)
         return self

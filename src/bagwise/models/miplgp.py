@@ -1,6 +1,5 @@
 """MIPLGP of Tang, Zhang & Zhang: bags whose class is known only up to a set of candidates."""
 
-import os
 from typing import Any, Self
 
 import numpy as np
@@ -21,24 +20,20 @@ from bagwise.bags import Bags, as_bags
 from bagwise.evidence.candidates import candidate_sets, read_candidates, with_none
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
-from bagwise.gp.features import make_ground
 from bagwise.gp.posterior import ExactPosterior
-from bagwise.inference.candidates.exact import ExactRounds, ExactSettings, exact_moments, exact_rounds
-from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES
-from bagwise.inference.candidates.sparse import APPROXIMATIONS, Regression, SparseRounds
-from bagwise.inference.kernel_learning.learn import STAGES, some_bags
-from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.inference.candidates.exact import exact_moments
+from bagwise.inference.candidates.memory import Size, check_memory, usual_solver
+from bagwise.inference.candidates.sparse import APPROXIMATIONS
+from bagwise.inference.loop import Callback
+from bagwise.models._base.candidate_fit import fit_candidates
 from bagwise.models._base.class_answers import candidate_score, most_probable
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagEstimator, ModelCard, check_device, check_dtype
-from bagwise.models._base.learned_kernel import start_kernel
+from bagwise.models._base.learned_nothing import warn_if_alike
 from bagwise.numerics.segments import Segments
 from bagwise.predict.classes import class_probability
 
 SOLVERS = ("auto", "exact", "sparse")
-CHANGE = "change of the responsibilities"
-_LARGEST_EXACT = {"cpu": 2_000, "cuda": 40_000}  # instances up to which "auto" is exact
-_GIGA = 2**30
 _PUBLISHED: dict[str, Any] = {
     "disambiguation": "dirichlet",
     "augment": True,
@@ -230,10 +225,10 @@ class MIPLGP(BagEstimator):
         with_none(sets.classes)  # refuses a class of the name of the added one
         stating = checked if sets.observed.all() else checked[sets.observed]
         evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), stating.offsets)
-        self.solver_, self.variance_steps_ = self._choice(stating.n_instances), self.variance_steps
-        self._check_memory(stating.n_instances, evidence.table.shape[1])
-        infer = self._exactly if self.solver_ == "exact" else self._sparsely
-        infer(checked, stating, evidence)
+        self.solver_ = self._solver(stating.n_instances, evidence.table.shape[1])
+        self.variance_steps_ = self.variance_steps
+        fit_candidates(self, checked, stating, evidence)
+        warn_if_alike(self, stating)
         return self
 
     # ------------------------------------------------------------ answers
@@ -314,31 +309,12 @@ class MIPLGP(BagEstimator):
                 "use augment=True, or disambiguation='dirichlet'."
             )
 
-    def _choice(self, n: int) -> str:
-        if self.solver != "auto":
-            return self.solver
-        device = check_device(self.device)
-        matrix = n**2 * check_dtype(self.dtype).itemsize
-        fits = device.type == "cpu" or matrix <= _free_bytes(device) / 2
-        return "exact" if n <= _LARGEST_EXACT[device.type] and fits else "sparse"
-
-    def _check_memory(self, n: int, C: int) -> None:
-        """Refuse at once what would fail later for want of memory."""
-        device = check_device(self.device)
-        size = check_dtype(self.dtype).itemsize
-        R = min(n, self.n_inducing or n) + 1
-        if self.solver_ == "exact":
-            columns = 6 * n * C * (1 + (self.n_probes if self.learn else 0)) * size
-            need = columns + min(n**2 * size, KEPT_BYTES[device.type])
-            parts = f"{n:,} instances × {C} classes × {1 + self.n_probes} columns and the kernel matrix"
-        else:
-            need, parts = 3 * C * R**2 * 8 + n * (R * size + 3 * C * 8), f"{C} matrices of {R:,} × {R:,} numbers"
-        free = _free_bytes(device)
-        if need > free:
-            raise BagDataError(
-                f"solver={self.solver_!r} needs about {need / _GIGA:.1f} GB for {parts}, and there are "
-                f"{free / _GIGA:.1f} GB; take fewer classes or instances, a smaller n_inducing, or dtype='float32'."
-            )
+    def _solver(self, n: int, C: int) -> str:
+        """The solver to use for n instances of C classes; what would not fit into memory is refused at once."""
+        device, dtype = check_device(self.device), check_dtype(self.dtype)
+        chosen = usual_solver(n, device, dtype) if self.solver == "auto" else self.solver
+        check_memory(chosen, Size(n, C, self.n_inducing, self.n_probes, bool(self.learn)), device, dtype)
+        return chosen
 
     def _rule(self) -> ClassRule:
         kind = OneClassInBag if self.disambiguation == "consistent" else StrongestInstance
@@ -352,39 +328,6 @@ class MIPLGP(BagEstimator):
     def _learns(self) -> bool:
         """Targets that stay as they are teach the kernel nothing, unless it shall learn from the first round."""
         return bool(self.learn) and (self.disambiguation != "uniform" or self.learn_start == 0)
-
-    def _sparsely(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
-        features = self._make_features(bags, start_kernel(self, bags))
-        engine = SparseRounds(features, stating, evidence, Regression(self._disambiguation(), self.approximation))
-        if self._learns():
-            everyone = np.ones(len(stating), dtype=bool)
-            some = some_bags(stating, everyone, STAGES[0], np.random.RandomState(self.seed_))
-            engine.learn(some, self.n_rounds, self.n_steps, self.learn_start)
-        trace = self._rounds(engine)
-        fit = engine.finish()
-        log_evidence = torch.tensor([fit.log_evidence], dtype=torch.float64)
-        self._finish(engine.features, fit.posterior, self._rule(), trace, log_evidence)
-
-    def _exactly(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
-        device, dtype = check_device(self.device), check_dtype(self.dtype)
-        self.seed_ = int(check.random_stream(self.random_state).randint(2**31 - 1))
-        start = start_kernel(self, bags)
-        lengthscale = self.lengthscale if start is self.kernel else None
-        kernel = kernels.make_kernel(start, bags.n_features, lengthscale, dtype).to(device)
-        ground = make_ground(
-            bags, bias=self.bias, standardize=self.standardize, jitter=self.jitter, device=device, dtype=dtype
-        )
-        settings = ExactSettings(self._disambiguation(), self.rank, self.n_probes, self.seed_)
-        engine = exact_rounds(kernel, ground, stating, evidence, settings, dtype)
-        if self._learns():
-            engine.learn(self.n_rounds, self.n_steps, self.learn_start)
-        trace = self._rounds(engine)
-        features, posterior = engine.finish(ground.shift, ground.scale, ground.jitter)
-        self._finish(features, posterior, self._rule(), trace, None)
-
-    def _rounds(self, engine: SparseRounds | ExactRounds) -> Trace:
-        watch = Watch(type(self).__name__, self.verbose, self.callback)
-        return iterate(engine.round, name=CHANGE, max_iter=self.n_rounds, tol=self.tol, watch=watch)
 
     # ------------------------------------------------------------ helpers
 
@@ -404,13 +347,3 @@ class MIPLGP(BagEstimator):
     def _theta(self, bags: Bags) -> Tensor:
         """(7.5), (N, C)."""
         return class_probability(*self._latent(bags), self.seed_)
-
-
-def _free_bytes(device: torch.device) -> float:
-    """Memory that is free on a device; of the machine's own all there is, infinite where it does not tell."""
-    if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from bagwise import _validation as check
 from bagwise.bag_models.noisy_or import UPDATES, NoisyOr, NoisyOrEvidence
@@ -134,6 +135,7 @@ class VGPMIL(CountAnswers):
         trace = self._climb(state)
         self._judge(trace)
         self._finish(features, state.posterior(), AtLeastOne(), trace, state.value)
+        self._warn_if_nothing_learned(checked, counts.evidence.labels)
         return self
 
     # ------------------------------------------------------------ steps of fit
@@ -176,7 +178,8 @@ class VGPMIL(CountAnswers):
         chunks = chunks_of(features, bags, NoisyOrEvidence(counts.evidence))
         n_labels = counts.evidence.labels.shape[1]
         rule = NoisyOr(float(self.H), self.updates, n_labels, features.device)
-        return LogisticBound(chunks, self._first_bound(), rule, features.n_columns, n_labels, features.device)
+        exact = features.dtype == torch.float64
+        return LogisticBound(chunks, self._first_bound(), rule, features.n_columns, n_labels, features.device, exact)
 
     def _judge(self, trace: Trace) -> None:
         """Say so when the iteration went round in circles, or was to go on until it settled and did not."""
@@ -205,7 +208,8 @@ class LMVGPMIL(VGPMIL):
 
     Every instance has a switch g that is probably on where the latent function is farther than V from zero, on the side
     of the instance's label; only then does the instance's label bear on the latent function. Harder (C) and farther (V)
-    margins make bolder models.
+    margins make bolder models. One constant (``bias``) can keep the margins of all instances of the larger class, and
+    then the other labels are given up: ``fit`` warns where that happens, and ``bias=0`` may help.
 
     Parameters
     ----------

@@ -59,10 +59,10 @@ class ConfusionDisplay(_Display):
         table = None
         if candidates is not None:
             shown = model.instance_classes_[:-1]
-            told = given_classes(candidates, as_bags(bags), shown, keyed=True).filled(
+            sets = given_classes(candidates, as_bags(bags), shown, keyed=True).filled(
                 none=len(shown) < len(model.classes_)
             )
-            table = told[:, : len(model.classes_)]
+            table = sets[:, : len(model.classes_)]
         return cls.from_predictions(y, model.predict(bags), classes=model.classes_, candidates=table, ax=ax)
 
     def plot(self, ax: Axes | None = None) -> Self:

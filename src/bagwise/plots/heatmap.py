@@ -85,10 +85,10 @@ class HeatmapDisplay(_Display):
         """
         one = as_bags(bags)[bag]
         coords, unit = positions(one)
-        told = {} if given is None else {"given": [given]}
+        condition = {} if given is None else {"given": [given]}
         return cls(
             coords,
-            column_of(positive_proba(model.predict_instance_proba(one, **told), model.classes_), label),
+            column_of(positive_proba(model.predict_instance_proba(one, **condition), model.classes_), label),
             spread=column_of(model.predict_instance_spread(one), label),
             name=one.ids[0],
             unit=unit,

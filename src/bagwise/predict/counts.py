@@ -71,7 +71,7 @@ def chance_of_range(law: Array, sizes: Ints, lowest: Ints, highest: Ints) -> Arr
 def fraction_summary(fitted: Fitted, bags: Bags, level: float) -> FractionSummary:
     """Expected fraction of positives in every bag, and a central interval for the fraction that is really there.
 
-    The mean is exact: the average of the instance probabilities. The interval speaks of the realised fraction k / n_b
+    The mean is exact: the average of the instance probabilities. The interval is that of the realised fraction k / n_b
     of this very bag, not of a rate behind it: with α = 1 - level it runs from the smallest count with P(k <= count) >=
     α/2 to the smallest with P(k <= count) >= 1 - α/2. So at most α/2 lies beyond each end, and the interval covers
     ``level`` or more; counts being whole, often more. A skewed law may have its mean outside.

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 def instances_given_labels(fitted: Fitted, bags: Bags, labels: Array) -> Array:
-    """P(yᵢ = 1 | label of its bag), (N, K); ``labels`` (B, K) of 0, 1 and NaN, which says nothing."""
+    """P(yᵢ = 1 | label of its bag), (N, K); ``labels`` (B, K) of 0, 1 and NaN, which states nothing."""
     _check_rule(fitted)
     each, whole = instance_probability(fitted.features, fitted.posterior, bags), bag_probability(fitted, bags)
     stated, whole = labels[bags.index], whole[bags.index]

@@ -13,7 +13,7 @@ from bagwise.evidence.candidates import candidate_sets
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
 from bagwise.evidence.statements import COUNT, FRACTION, Evidence
 from bagwise.exceptions import BagDataError
-from bagwise.io.predictions import is_of_classes, told
+from bagwise.io.predictions import given_argument, is_of_classes
 from bagwise.metrics import class_numbers, instance_truth, positive_proba, truth_of
 from bagwise.predict.counts import FractionSummary
 
@@ -24,7 +24,7 @@ PLAIN_WORDS = ("negative", "positive")
 
 @dataclass(frozen=True)
 class ReportedCounts:
-    """What the model says of the numbers of positives, asked where the truth speaks of them."""
+    """What the model says of the numbers of positives, asked where the truth is about them."""
 
     expected: FractionSummary  # (B,) each; the interval is one of 90 %
     range_probability: Floats  # (B,) P(the number is in the stated range); of no meaning where none is stated
@@ -84,10 +84,10 @@ def collect(
     """Ask the model once for everything.
 
     ``y`` is what ``fit`` takes: labels, or fractions or ranges of counts where the model was fitted to such, or an
-    ``Evidence``. Of the latter a bag's label is whether it is said to hold a positive. For a model of one class out of
-    many ``y`` holds classes or candidate sets. ``given`` are labels that instances are judged by as well.
+    ``Evidence``. Of the latter a bag's label is whether it is stated to hold a positive. For a model of one class out
+    of many ``y`` holds classes or candidate sets. ``given`` are labels that instances are judged by as well.
     """
-    asked = told(model, given)
+    asked = given_argument(model, given)
     if is_of_classes(model):
         return replace(_collect_classes(model, bags, y, instance_y, asked), given=given is not None)
     classes = model.classes_

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from bagwise._files import PathLike, write_whole
-from bagwise.bags import as_bags
+from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, calibration_error
 from bagwise.plots import CURVES
 from bagwise.report import content, figures
 from bagwise.report.answers import Answers, collect
-from bagwise.report.bag_cards import ROWS_SHOWN, bag_cards, table_of_bags
+from bagwise.report.bag_cards import ROWS_SHOWN, UNKNOWN, bag_cards, table_of_bags
 from bagwise.report.figures import Curves
 from bagwise.report.templates import page_template
 
@@ -52,16 +52,17 @@ def write_report(
     image_shape : (height, width), or (height, width, 3), where the features of an instance are the pixels of an image
     labels : names of the label columns; None for those that the model knows
     about : data frame with one row per bag, whose index holds the bags' ids, or None: further columns of the table of
-        bags, for example the hospital or the file of each
+        bags, for example the hospital or the file of each. Metadata (``bags.meta``) that are the same for all instances
+        of a bag are shown there as well
     given : labels of these bags that the probabilities of instances are to be conditioned on (those of bags are not)
     """
     answers = collect(model, as_bags(bags), y, instance_y, labels, given)
-    told = {
+    shown = {
         "title": title,
         "note": note,
         "bag_table": table_of_bags(answers, _labels_shown(answers), _about(about, answers)),
     }
-    html = page_template("template.html").render(_context(model, answers, image_shape) | told)
+    html = page_template("template.html").render(_context(model, answers, image_shape) | shown)
     write_whole(path, lambda stream: stream.write(html.encode("utf-8", errors="backslashreplace")))
     return Path(path)
 
@@ -88,7 +89,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "rows_shown": ROWS_SHOWN,
         "model_tables": [content.settings(model), content.outcome(model)],
         "warning": content.mixing_warning(model),
-        "told": getattr(model, "learned_from_known_", False),
+        "learned_from_known": getattr(model, "learned_from_known_", False),
         "given": answers.given,
         "has_labels": answers.bag_truth is not None,
         "has_instance_labels": answers.instance_truth is not None,
@@ -100,12 +101,23 @@ def _labels_shown(answers: Answers) -> int:
 
 
 def _about(table: Any, answers: Answers) -> dict[str, list[Any]]:
-    """The user's own columns, in the order of the bags."""
+    """The user's own columns, in the order of the bags: what describes whole bags, then ``about``."""
+    found = _of_whole_bags(answers.bags)
     if table is None:
-        return {}
+        return found
     if not isinstance(table, pd.DataFrame):
         raise BagDataError(f"about: expected a data frame with one row per bag, got {type(table).__name__}.")
-    return {str(name): list(answers.bags.align(table[name])) for name in table.columns}
+    return found | {str(name): list(answers.bags.align(table[name])) for name in table.columns}
+
+
+def _of_whole_bags(bags: Bags) -> dict[str, list[Any]]:
+    """Columns of metadata that hold one value in every bag; the others describe single instances."""
+    if bags.meta is None:
+        return {}
+    texts = bags.meta.astype(object).where(bags.meta.notna(), UNKNOWN).astype(str)
+    first = texts.iloc[bags.offsets[:-1]]
+    same = (texts.to_numpy() == first.to_numpy()[bags.index]).all(axis=0)
+    return {str(name): first[name].tolist() for name in texts.columns[same]}
 
 
 def _pictures(answers: Answers) -> list[dict[str, str]]:

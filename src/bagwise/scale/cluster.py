@@ -128,8 +128,8 @@ class Cluster:
             for part in chunk_slices(bags)
         ]
         groups = _by(self._size, parts)
-        said = [part.evidence for part in parts]
-        seen = (features.tensors(), features.bias, integrated, bags.offsets, said)
+        stated = [part.evidence for part in parts]
+        seen = (features.tensors(), features.bias, integrated, bags.offsets, stated)
         identity = fingerprint(own_version(), self.threads, *seen)
         shards = Shards(lambda: self._submitted(features, groups, integrated), len(groups))
         return ClusterChunks(self, shards, remembered, identity, None)

@@ -26,9 +26,9 @@ def tiny(kappa=True, seed=0):
 
 
 def tabled(log_psi, known=None):
-    """Evidence of one column in which every bag speaks through its table."""
-    speaks = np.ones(len(SIZES), dtype=bool)
-    return CountEvidence(np.full((len(SIZES), 1), np.nan), SIZES, (log_psi,), (speaks,), known)
+    """Evidence of one column in which every bag states something by its table."""
+    by_table = np.ones(len(SIZES), dtype=bool)
+    return CountEvidence(np.full((len(SIZES), 1), np.nan), SIZES, (log_psi,), (by_table,), known)
 
 
 def label_table():

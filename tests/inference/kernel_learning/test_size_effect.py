@@ -78,8 +78,8 @@ def test_only_labels_of_bags_that_differ_in_size_are_asked_about():
 
 def test_tables_are_not_judged_by_bags():
     sizes = np.array([1, 2, 3])
-    speaks = np.array([False, True, False])
-    evidence = CountEvidence(np.array([[0.0], [np.nan], [1.0]]), sizes, (np.zeros(9),), (speaks,))
+    by_table = np.array([False, True, False])
+    evidence = CountEvidence(np.array([[0.0], [np.nan], [1.0]]), sizes, (np.zeros(9),), (by_table,))
     assert not evidence.only_labels()
     silent = CountEvidence(np.array([[0.0], [1.0], [1.0]]), sizes, (np.zeros(9),), (np.zeros(3, dtype=bool),))
     assert silent.only_labels()

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import _validation as check
+from bagwise._matrices import check_finite
 from bagwise.bags import Bags, as_bags
 from bagwise.baselines._base.calibration import OPTIONS, calibrated
 from bagwise.baselines._base.files import pack_baseline, unpack_baseline
@@ -72,7 +73,7 @@ class SavedBaseline(SavedEstimator, BaseEstimator):
             check_is_fitted(self, self.sign_of_fit)
         bags = as_bags(X)
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
-        check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
+        check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
         return bags
 
     def _scaled(self, bags: Bags) -> Bags:

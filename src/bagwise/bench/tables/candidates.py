@@ -165,7 +165,7 @@ TABLE = Table(
         "The partial-label methods see the mean, or the largest and smallest values, of a bag's rows, at their "
         "defaults and on two splits.",
         "Classes of instances include none of them; nine in ten instances belong to no class. Instances found: the "
-        "share of the others whose class is told.",
+        "share of the others whose class is found.",
     ),
     absent=(
         "SIVAL-MIPL: SIVAL's features are not to be had.",

@@ -42,7 +42,7 @@ TABLE = Table(
         ("BagGP", "SVM"),
     ),
     remarks=(
-        "The paper speaks of 20 test bags, but its figures for 160/166 are multiples of one ninth: nine were tested. "
+        "The paper mentions 20 test bags, but its figures for 160/166 are multiples of one ninth: nine were tested. "
         "Ours are 19 of 184.",
         "16/30 stands beside: a set of the same kind with fewer relevant features, for which nothing was published.",
         "Columns with published figures only are other people's methods.",

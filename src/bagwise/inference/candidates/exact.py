@@ -31,7 +31,8 @@ from bagwise.bag_models.dirichlet import (
 from bagwise.bags import Bags
 from bagwise.exceptions import ConvergenceWarning, warn_user
 from bagwise.gp import kernels
-from bagwise.gp.features import Features, Ground, assemble, standardised_rows
+from bagwise.gp.features import Features, assemble
+from bagwise.gp.ground import Ground, standardised_rows
 from bagwise.gp.posterior import ExactPosterior
 from bagwise.inference.candidates.conjugate_gradients import MOST_ITERATIONS, LowRank, Solution, solve
 from bagwise.inference.candidates.kernel_matrix import KernelMatrix, pivoted_cholesky

@@ -29,11 +29,11 @@ def class_step(chunk: Chunk, plan: DrawPlan, sweep: Sweep) -> tuple[Sums, DrawPl
     shown = _drawn_classes(log_w, own.signs[plan.starts, : plan.n_chains])
     stated = table.any(1)[:, None]
     positive, negative = shown & stated, ~shown & stated
-    told = replace(plan, positive=positive, negative=negative, positive_rows=segments.spread(positive))
+    drawn = replace(plan, positive=positive, negative=negative, positive_rows=segments.spread(positive))
     signs = torch.cat([own.signs[:, plan.n_chains : 2 * plan.n_chains], own.signs[:, plan.n_chains :]], dim=1)
-    m, _ = draw_by_labels(z, segments, told, own._replace(signs=signs))
-    if plan.silent is not None:
-        m.masked_fill_(plan.silent, 0.0)
+    m, _ = draw_by_labels(z, segments, drawn, own._replace(signs=signs))
+    if plan.unstated is not None:
+        m.masked_fill_(plan.unstated, 0.0)
     return answer_of(chunk, m, log_z.sum(0).repeat(table.shape[1] - 1)), plan
 
 

@@ -55,7 +55,7 @@ class DrawPlan:
     positive: Tensor  # (b, S) bags with the plain label 1
     negative: Tensor  # (b, S) bags with the plain label 0
     positive_rows: Tensor  # (n, S)
-    silent: Tensor | None  # (n, S) instances about which nothing is known, None where there are none
+    unstated: Tensor | None  # (n, S) instances about which nothing is known, None where there are none
     starts: Tensor  # (b,) first row of every bag
     ends: Tensor  # (b,) last row of every bag
     number: Tensor  # (n, 1) of the bag, as a floating point number
@@ -67,14 +67,14 @@ def plan_of(evidence: ChunkEvidence, segments: Segments, n_chains: int) -> DrawP
     """The evidence of a chunk, every label column repeated for each of its chains."""
     labels = evidence.labels.repeat_interleave(n_chains, dim=1)
     informed = torch.stack([evidence.informed(k, segments) for k in range(evidence.labels.shape[1])], dim=1)
-    silent = ~informed.repeat_interleave(n_chains, dim=1)
+    unstated = ~informed.repeat_interleave(n_chains, dim=1)
     return DrawPlan(
         n_chains,
         plain=bool((~torch.isnan(labels)).any()),
         positive=labels == 1,
         negative=labels == 0,
         positive_rows=segments.spread(labels == 1),
-        silent=silent if bool(silent.any()) else None,
+        unstated=unstated if bool(unstated.any()) else None,
         starts=segments.offsets[:-1],
         ends=segments.offsets[1:] - 1,
         number=segments.index[:, None].to(torch.float64),
@@ -172,8 +172,8 @@ def draw_block(z: Tensor, chunk: Chunk, plan: DrawPlan, sweep: Sweep) -> tuple[T
             own = [values[part.rows, chains] for values in (z, sweep.signs, sweep.values)]
             m[part.rows, chains], added = draw_by_table(own[0], part, *own[1:])
             log_z[chains] += added
-    if plan.silent is not None:
-        m.masked_fill_(plan.silent, 0.0)
+    if plan.unstated is not None:
+        m.masked_fill_(plan.unstated, 0.0)
     return m, log_z
 
 
@@ -214,8 +214,8 @@ def single_site_step(chunk: Chunk, plan: DrawPlan, sweep: Sweep) -> tuple[Sums, 
         log_mass = torch.where(forced, log_positive[rows], log_negative[rows]).masked_fill(free, 0.0)
         m[rows] = truncated(z[rows], 1.0 - 2.0 * forced.to(z.dtype), log_mass, own.values[rows])
         positive[bags] = others + (m[rows] > 0).to(z.dtype)
-    if plan.silent is not None:
-        m.masked_fill_(plan.silent, 0.0)
+    if plan.unstated is not None:
+        m.masked_fill_(plan.unstated, 0.0)
     log_z = label_evidence(chunk.design.segments.sum(log_negative), z, chunk.design.segments, plan)
     return _remembered(chunk, plan, m, log_z.sum(0))
 

@@ -45,8 +45,8 @@ def random_walk_step(chunk: Chunk, remembered: DrawPlan | Walk, sweep: Sweep) ->
     forced = _forced(remembered, segments)
     side = 1.0 - 2.0 * (forced > 0).to(f.dtype)
     z = torch.where(forced == 0, z, truncated(f, side, log_ndtr(-side * f), own.values))
-    if plan.silent is not None:
-        z.masked_fill_(plan.silent, 0.0)
+    if plan.unstated is not None:
+        z.masked_fill_(plan.unstated, 0.0)
     log_psi = _log_potential(z, remembered, segments)
     return answer_of(chunk, z, log_psi.sum(0)), replace(remembered, z=z)
 

@@ -12,7 +12,7 @@ from bagwise.bag_models.soft_max import BagLosses, Pooling, SoftMaxLoss, Witness
 from bagwise.bags import Bags
 from bagwise.gp.features import Features, traced_design
 from bagwise.gp.kernel_parameters import KernelParameters
-from bagwise.inference.kernel_learning.search import EvidenceSearch, differentiated, iteration_limit
+from bagwise.inference.kernel_learning.search import EvidenceSearch, differentiated, iteration_limit, joined_traces
 from bagwise.inference.laplace.annealing import Schedule, anneal
 from bagwise.inference.laplace.mode import FLOOR, Loss, find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import RowsAt
@@ -94,7 +94,7 @@ def learn_witness(
         if trace.interrupted or best - reached < _SETTLED:
             break
         reached = best
-    return LearnedKernel(kernel, _joined(traces))
+    return LearnedKernel(kernel, joined_traces(traces))
 
 
 def _witness_objective(
@@ -119,9 +119,3 @@ def _searched(
     return EvidenceSearch([block], differentiated(objective), prior=how.prior).run(
         n_restarts, iteration_limit(free), how.random, how.watch
     )
-
-
-def _joined(traces: Sequence[Trace]) -> Trace:
-    values = np.concatenate([trace.values for trace in traces])
-    last = traces[-1]
-    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted)

@@ -30,6 +30,7 @@ from bagwise.inference.kernel_learning.search import (
     Vector,
     differentiated,
     iteration_limit,
+    joined_traces,
 )
 from bagwise.inference.loop import Trace, Watch
 
@@ -113,8 +114,8 @@ def learn_features(
         return Learned(features, None)
     traces: list[Trace] = []
     last: tuple[EvidenceSearch, int] | None = None
-    for some, said in _stages(bags, evidence, settings):
-        judge = _judge(LearningSet(features, kernel, inducing, some, said), settings)
+    for some, stated in _stages(bags, evidence, settings):
+        judge = _judge(LearningSet(features, kernel, inducing, some, stated), settings)
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
         if last is not None and _stays(search, *last, len(some)):
             break
@@ -127,7 +128,7 @@ def learn_features(
             break
     origin = f"{features.origin}, then learned" if settings.learn_inducing else None
     made = reassembled(features, kernel=kernel, inducing=inducing.detach(), origin=origin)
-    return Learned(made, _joined(traces))
+    return Learned(made, joined_traces(traces))
 
 
 def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
@@ -154,13 +155,6 @@ def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, n_now: i
         return False
 
 
-def _joined(traces: list[Trace]) -> Trace:
-    """One search after the other; their evidences are of other rows, so only the course within each means anything."""
-    values = np.concatenate([trace.values for trace in traces])
-    last = traces[-1]
-    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted)
-
-
 # ---------------------------------------------------------------- rows
 
 
@@ -169,26 +163,26 @@ def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> It
 
     Pinned counts are learned from the first of them alone (``one_stage``): their judge sees all rows at once.
     """
-    speaking = np.flatnonzero(np.asarray(evidence.observed().any(axis=1)))
-    total = int(bags.sizes[speaking].sum())
+    stating = np.flatnonzero(np.asarray(evidence.observed().any(axis=1)))
+    total = int(bags.sizes[stating].sum())
     most = total if settings.rows is None else min(settings.rows, total)
-    order = settings.random.permutation(speaking)
+    order = settings.random.permutation(stating)
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
     limits = (*(rows for rows in STAGES[settings.guessed :] if rows < most), most)
     for limit in limits[:1] if settings.one_stage else limits:
         if limit == total:
-            yield bags[speaking], evidence.of_bags(speaking)
+            yield bags[stating], evidence.of_bags(stating)
             return
         least = 1 if limit == settings.rows else LEAST_BAGS
         chosen = np.sort(order[: bags_within(kept[order], limit, least)])
         yield thinned(bags[chosen], evidence.of_bags(chosen), settings)
-        if len(chosen) == len(speaking) and bags.sizes[speaking].max() <= MOST_OF_A_BAG:
+        if len(chosen) == len(stating) and bags.sizes[stating].max() <= MOST_OF_A_BAG:
             return
 
 
-def some_bags(bags: Bags, speaks: NDArray[np.bool_], rows: int, random: np.random.RandomState) -> Ints:
+def some_bags(bags: Bags, states: NDArray[np.bool_], rows: int, random: np.random.RandomState) -> Ints:
     """Bags that say something; where they hold more than so many rows a random choice, whatever their sizes."""
-    order = random.permutation(np.flatnonzero(speaks))
+    order = random.permutation(np.flatnonzero(states))
     if bags.sizes[order].sum() <= rows:
         return np.sort(order)
     return np.sort(order[: bags_within(bags.sizes[order], rows)])

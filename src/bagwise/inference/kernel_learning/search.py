@@ -223,6 +223,13 @@ def iteration_limit(free: int) -> int:
     return min(_ITERATIONS + free, _MOST_ITERATIONS)
 
 
+def joined_traces(traces: Sequence[Trace]) -> Trace:
+    """One search after the other; the values may be of other rows, so only the course within each means anything."""
+    values = np.concatenate([trace.values for trace in traces])
+    last = traces[-1]
+    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted)
+
+
 def unsettled(trace: Trace) -> str:
     """What to tell the user of a search that did not settle."""
     if not np.isfinite(trace.values).any():

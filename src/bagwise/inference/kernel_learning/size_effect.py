@@ -26,7 +26,7 @@ def may_have_sizes(bags: Bags, evidence: CountEvidence) -> bool:
 
 
 def gain_of_sizes(features: Features, bags: Bags, evidence: CountEvidence, seed: int) -> float:
-    """By how many nats a column log n raises the log evidence at the present kernel; NaN where it cannot be told."""
+    """By how many nats a column log n raises the log evidence at the present kernel; NaN where it is not known."""
     plain, sized = (_log_evidence(some, bags, evidence, seed) for some in (features, features.with_sizes(bags.sizes)))
     return sized - plain
 

@@ -98,10 +98,10 @@ class Totals(NamedTuple):
         """Statements as they were read."""
         return cls(bags, tuple(total_statements(column, bags, label_noise) for column in stated.columns))
 
-    def speaking(self) -> NDArray[np.int64]:
+    def stating(self) -> NDArray[np.int64]:
         """Numbers of the bags that state anything."""
-        told = [(column.kind != NONE) | _has_known(column) for column in self.columns]
-        return np.flatnonzero(np.any(told, axis=0))
+        observed = [(column.kind != NONE) | _has_known(column) for column in self.columns]
+        return np.flatnonzero(np.any(observed, axis=0))
 
     def only(self, chosen: NDArray[np.int64]) -> "Totals":
         """Some of the bags."""
@@ -139,10 +139,10 @@ def learn_totals(
 
     The kernel is learned from a few random bags, the size of the effect then from more.
     """
-    speaking = totals.speaking()
-    if len(speaking) == 0:
+    stating = totals.stating()
+    if len(stating) == 0:
         return LearnedTotals(features, effect or 0.0, None)
-    order, size, trace = random.permutation(speaking), effect or 0.0, None
+    order, size, trace = random.permutation(stating), effect or 0.0, None
     few, more = (np.sort(order[: bags_within(totals.bags.sizes[order], rows)]) for rows in (KERNEL_ROWS, EFFECT_ROWS))
     if kernel_too:
         features, size, trace = _searched(features, totals.only(few), effect, n_restarts, random, watch)

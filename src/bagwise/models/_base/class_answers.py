@@ -94,8 +94,8 @@ class AnswersInClasses(BagClassifier):
         if not self._of_classes():
             return super().score(bags, y, sample_weight)
         given = as_bags(bags)
-        told = given_classes(y, given, self._shown_classes(), keyed=isinstance(bags, Bags))
-        return candidate_score(*told, self.predict_proba(given), sample_weight)
+        sets = given_classes(y, given, self._shown_classes(), keyed=isinstance(bags, Bags))
+        return candidate_score(*sets, self.predict_proba(given), sample_weight)
 
     @property
     def instance_classes_(self) -> NDArray[Any]:

@@ -15,21 +15,23 @@ from bagwise.evidence.reading import joined_statement
 from bagwise.evidence.statements import CANDIDATES
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp.features import Features
-from bagwise.gp.posterior import Posterior
 from bagwise.inference.chains.class_gibbs import ClassGibbs
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
 from bagwise.inference.class_start import is_broad
 from bagwise.inference.engines import NEARLY, Inferred, Limits
 from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
-from bagwise.inference.loop import Trace, Watch
-from bagwise.models._base.chains import ChainSettings, forget_chains, runner_of, sample
+from bagwise.inference.loop import Watch
+from bagwise.models._base.chains import ChainSettings, sample
+from bagwise.models._base.count_fit import WithoutLogEvidence, highest_reached, kept_or_learned
+from bagwise.models._base.first_features import first_features, kinds_in_question, wants_sizes, with_sizes
+from bagwise.models._base.learned_nothing import warn_if_alike
 
 CLASS_KINDS = ("candidates", "class")
 
 
 def states_classes(model: Any, y: Any, bags: Bags, *, keyed: bool) -> bool:
-    """Whether ``y`` is about classes: the model is told so, or some statement is."""
+    """Whether ``y`` is about classes: the model is set to classes, or some statement names them."""
     statement = joined_statement(y, bags, keyed)
     if statement is None:
         return model.evidence in CLASS_KINDS
@@ -39,15 +41,16 @@ def states_classes(model: Any, y: Any, bags: Bags, *, keyed: bool) -> bool:
 def fit_classes(model: Any, bags: Bags, y: Any, *, keyed: bool) -> None:
     """Learn the kernel and find the posterior of one latent function per class."""
     _check_for_classes(model, bags)
-    told = read_classes(y, bags, keyed=keyed)
-    model._remember(with_none(told.classes) if told.none else told.classes, None)
-    with_none(told.classes)  # refuses a class of the name of the added one
-    model.rule_ = OneOfTheClasses(told.none)
+    read = read_classes(y, bags, keyed=keyed)
+    model._remember(with_none(read.classes) if read.none else read.classes, None)
+    with_none(read.classes)  # refuses a class of the name of the added one
+    model.rule_ = OneOfTheClasses(read.none)
     model.fallback_, model.inference_ = None, "bag-ep" if model.inference == "auto" else model.inference
-    features = _features_to_use(model, told)
-    found = _sampled(model, features, told) if model.inference_ == "gibbs" else _inferred(model, features, told)
+    features = kept_or_learned(model, lambda: _learned(model, read))
+    found = _sampled(model, features, read) if model.inference_ == "gibbs" else _inferred(model, features, read)
     log_evidence = None if found.log_evidence is None else found.log_evidence.sum()[None]
     model._finish(features, found.posterior, model.rule_, found.trace, log_evidence)
+    warn_if_alike(model, bags)
 
 
 def _check_for_classes(model: Any, bags: Bags) -> None:
@@ -79,51 +82,33 @@ class _Reached(NamedTuple):
     guessed: bool
 
 
-def _features_to_use(model: Any, told: ClassInput) -> Features:
-    """Those of the last fit if its chains are to go on, new and learned ones otherwise."""
-    if model.inference == "gibbs" and runner_of(model).goes_on(ChainSettings.of(model)):
-        kept: Features = model.features_
-        return kept
-    forget_chains(model)
-    learned = _learned(model, told)
-    model.learning_trace_ = learned.trace
-    model._say_unsettled()
-    return learned.features
-
-
-def _learned(model: Any, told: ClassInput) -> Learned:
+def _learned(model: Any, read: ClassInput) -> Learned:
     """The kind of kernel and the start of the highest log evidence on the first rows, then all rows from there."""
-    kinds = model._kinds(told.bags)
+    kinds = kinds_in_question(model, read.bags)
     if not model.learn:
-        return Learned(_first(model, told.bags, kinds[0]), None)
-    stated = told.evidence.table[told.evidence.table.any(axis=1)]
+        return Learned(_first(model, read, kinds[0]), None)
+    stated = read.evidence.table[read.evidence.table.any(axis=1)]
     starts = (False, True) if is_broad(torch.from_numpy(stated)) else (False,)
     ways = [(kind, guessed) for kind in kinds for guessed in starts]
     if len(ways) == 1:
-        return _search(model, told, _first(model, told.bags, kinds[0]), guessed=False)
-    best = max((_reached(model, told, *way) for way in ways), key=lambda one: one.value)
-    return _search(model, told, best.first, guessed=best.guessed, begin=best.learned.features)
+        return _search(model, read, _first(model, read, kinds[0]), guessed=False)
+    best = max((_reached(model, read, *way) for way in ways), key=lambda one: one.value)
+    return _search(model, read, best.first, guessed=best.guessed, begin=best.learned.features)
 
 
-def _first(model: Any, bags: Bags, kind: Any) -> Features:
-    features: Features = model._first_features(bags, kind)
-    sized = model.size_effect and not isinstance(model.size_effect, str)
-    return features.with_sizes(bags.sizes) if sized else features
+def _first(model: Any, read: ClassInput, kind: Any) -> Features:
+    return with_sizes(first_features(model, read.bags, kind), read.bags, wants_sizes(model))
 
 
-def _reached(model: Any, told: ClassInput, kind: Any, guessed: bool) -> _Reached:
-    first = _first(model, told.bags, kind)
-    learned = _search(model, told, first, guessed=guessed, one_stage=True)
-    trace = learned.trace
-    if trace is not None and trace.interrupted:
-        raise KeyboardInterrupt("fit was interrupted while choosing the kernel; there is no model yet.")
-    value = float(trace.values.max()) if trace is not None and len(trace) else -np.inf
-    return _Reached(value, learned, first, guessed)
+def _reached(model: Any, read: ClassInput, kind: Any, guessed: bool) -> _Reached:
+    first = _first(model, read, kind)
+    learned = _search(model, read, first, guessed=guessed, one_stage=True)
+    return _Reached(highest_reached(learned.trace), learned, first, guessed)
 
 
 def _search(
     model: Any,
-    told: ClassInput,
+    read: ClassInput,
     features: Features,
     *,
     guessed: bool,
@@ -140,40 +125,34 @@ def _search(
         guessed=guessed,
     )
     watch = Watch("learning the kernel", model.verbose)
-    return learn_features(features, told.bags, told.evidence, settings, watch, begin)
+    return learn_features(features, read.bags, read.evidence, settings, watch, begin)
 
 
 # ---------------------------------------------------------------- inference
 
 
-def _inferred(model: Any, features: Features, told: ClassInput) -> Inferred:
+def _inferred(model: Any, features: Features, read: ClassInput) -> Inferred:
     """One site per bag and class; the mean field where these do not settle, with a warning."""
     limits = Limits(model.max_iter, model.tol, Watch(type(model).__name__, model.verbose, model.callback), NEARLY)
     if model.inference_ == "bag-ep":
         try:
-            return by_class_sites(features, told.bags, told.evidence, limits, model.seed_)
+            return by_class_sites(features, read.bags, read.evidence, limits, model.seed_)
         except NumericalError as error:
             model.inference_, model.fallback_ = "vi", f"expectation propagation with a site per bag failed ({error})"
             warn_user(
                 f"{model.fallback_}; the mean-field answer is given instead (inference_ is 'vi').", ConvergenceWarning
             )
-    return by_class_mean_field(features, told.bags, told.evidence, limits)
+    return by_class_mean_field(features, read.bags, read.evidence, limits)
 
 
-class _SampledClasses(NamedTuple):
-    posterior: Posterior
-    trace: Trace
-    log_evidence: None
-
-
-def _sampled(model: Any, features: Features, told: ClassInput) -> _SampledClasses:
+def _sampled(model: Any, features: Features, read: ClassInput) -> WithoutLogEvidence:
     settings = ChainSettings.of(model)
     sampler = ClassGibbs(
-        in_memory(features, told.bags, ProbitClasses(told.evidence), integrated=True),
-        torch.as_tensor(told.evidence.observed(), device=features.device),
-        n_rows=told.bags.n_instances,
+        in_memory(features, read.bags, ProbitClasses(read.evidence), integrated=True),
+        torch.as_tensor(read.evidence.observed(), device=features.device),
+        n_rows=read.bags.n_instances,
         n_chains=settings.length.n_chains,
         seed=model.seed_,
         rescale=settings.scale_step,
     )
-    return _SampledClasses(*sample(model, settings, sampler, features, told.bags, told.evidence, ()), None)
+    return WithoutLogEvidence(*sample(model, settings, sampler, features, read.bags, read.evidence, ()))

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import _validation as check
+from bagwise._matrices import check_finite
 from bagwise.bag_models.rules import Rule
 from bagwise.bags import Bags, as_bags
 from bagwise.evidence.declared import refuse_undeclared
@@ -23,6 +24,7 @@ from bagwise.inference.loop import Trace
 from bagwise.models._base.card import ModelCard as ModelCard
 from bagwise.models._base.label_answers import LabelAnswers
 from bagwise.models._base.label_answers import bag_weights as bag_weights
+from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_worse_than_constant
 from bagwise.models._base.saved import SavedEstimator
 from bagwise.models._base.saved import check_device as check_device
 from bagwise.models._base.state import pack, unpack
@@ -171,7 +173,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
             )
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
         if not bags.stays_in_file:  # those are checked whenever they are read
-            check.check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
+            check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
         return bags
 
     def _bags_to_judge(self, X: Any) -> Bags:
@@ -280,6 +282,12 @@ class BagClassifier(LabelAnswers, BagEstimator):
         )
         self._remember(labels.classes, labels.names)
         return checked, labels
+
+    def _warn_if_nothing_learned(self, bags: Bags, labels: NDArray[np.float64]) -> None:
+        """Warn where answers for the training bags are all alike, or worse than a constant for labels (B, K)."""
+        if not np.isnan(labels).all():
+            warn_if_alike(self, bags)
+            warn_if_worse_than_constant(self, bags, labels)
 
     # ------------------------------------------------------------ helpers
 

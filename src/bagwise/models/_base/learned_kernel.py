@@ -1,11 +1,14 @@
-"""Where the search for a kernel begins."""
+"""Where the search for a kernel begins, and a warning where it did not end."""
 
 from typing import Any
 
 from bagwise.bags import Bags
-from bagwise.gp.features import own_scale
+from bagwise.exceptions import ConvergenceWarning, warn_user
+from bagwise.gp.ground import own_scale
 from bagwise.gp.kernel_parameters import VARIANCE_CENTRE
 from bagwise.gp.kernels import trainable_kernel
+from bagwise.inference.kernel_learning.search import unsettled
+from bagwise.inference.loop import Trace
 
 
 def start_kernel(estimator: Any, bags: Bags, width: int | None = None, kind: Any = None) -> Any:
@@ -23,3 +26,9 @@ def start_kernel(estimator: Any, bags: Bags, width: int | None = None, kind: Any
         lengthscale = own_scale(bags, kernel, estimator.standardize)
     variance = VARIANCE_CENTRE if estimator.learn else 1.0
     return trainable_kernel(kernel, width or bags.n_features, lengthscale, variance, estimator.ard)
+
+
+def warn_if_unsettled(trace: Trace | None) -> None:
+    """Warn where a search for a kernel stopped before it had settled; an interrupted one is the user's own choice."""
+    if trace is not None and not trace.converged and not trace.interrupted:
+        warn_user(unsettled(trace), ConvergenceWarning)

@@ -1,0 +1,212 @@
+"""How ``BagGP`` is fitted to labels, fractions and counts: its features, their kernel, the posterior."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.reading import CountInput
+from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError, warn_user
+from bagwise.gp.features import Features
+from bagwise.gp.posterior import Posterior
+from bagwise.inference.engines import NEARLY, Inferred, Limits, by_bag_sites, by_mean_field, by_messages, engine_for
+from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
+from bagwise.inference.kernel_learning.size_effect import LEAST_GAIN, gain_of_sizes, may_have_sizes
+from bagwise.inference.loop import Trace, Watch
+from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
+from bagwise.models._base.first_features import (
+    asks_for_sizes,
+    first_features,
+    kinds_in_question,
+    wants_sizes,
+    with_sizes,
+)
+from bagwise.models._base.learned_kernel import warn_if_unsettled
+from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
+
+CLOSE = 3.0  # nats between two kernels within which their sum is tried; it has more to learn and must gain as many
+LARGEST_REPEATED = 1_000_000  # individuals that get a row each where an inference cannot do with weights
+
+
+def one_row_each(bags: Bags) -> Bags:
+    """A row for every individual."""
+    if bags.weight is not None and bags.totals.sum() > LARGEST_REPEATED:
+        raise BagDataError(
+            f"the rows stand for {bags.totals.sum():,} individuals, too many to give each a row of its own; use "
+            "inference='laplace', which takes a row as it is."
+        )
+    return bags.repeated()
+
+
+def fit_counts(model: Any, bags: Bags, counts: CountInput) -> None:
+    """Learn the kernel and find the posterior of the latent function."""
+    chosen = engine_for(bags, counts.evidence, counts.tight) if model.inference == "auto" else model.inference
+    model.inference_ = chosen
+    features = kept_or_learned(model, lambda: _learned_features(model, bags, counts))
+    infer = _by_gibbs if model.inference_ == "gibbs" else _inferred
+    found = infer(model, features, bags, counts.evidence)
+    model._finish(features, found.posterior, model.rule_, found.trace, found.log_evidence)
+    _warn_if_nothing_learned(model, bags, counts.evidence)
+
+
+def _warn_if_nothing_learned(model: Any, bags: Bags, evidence: CountEvidence) -> None:
+    if evidence.observed().any():
+        warn_if_alike(model, bags)
+    if evidence.only_labels() and model.inference_ in ("ep", "bag-ep"):  # the mean field has a bound only
+        warn_if_constant_is_as_good(model, evidence.labels)
+
+
+# ---------------------------------------------------------------- features
+
+
+def kept_or_learned(model: Any, learn: Callable[[], Learned]) -> Features:
+    """Those of the last fit if its chains are to go on, new and learned ones otherwise."""
+    if model.inference == "gibbs" and runner_of(model).goes_on(ChainSettings.of(model)):
+        kept: Features = model.features_
+        return kept
+    forget_chains(model)
+    model.learning_trace_ = None
+    learned = learn()
+    model.learning_trace_ = learned.trace
+    warn_if_unsettled(learned.trace)
+    return learned.features
+
+
+def _learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
+    """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
+    kinds = kinds_in_question(model, bags)
+    first, sized, begin = first_features(model, bags, kinds[0]), wants_sizes(model), None
+    if asks_for_sizes(model) and model.learn and may_have_sizes(bags, counts.evidence):
+        learned = _learned(model, first, bags, counts, choosing=len(kinds) > 1)
+        begin = learned.features
+        sized = gain_of_sizes(begin, bags, counts.evidence, model.seed_) > LEAST_GAIN
+        if not sized and len(kinds) == 1:
+            return learned
+    if len(kinds) > 1:
+        kind, begin = _best_kind(model, kinds, bags, counts, sized)
+        first = first_features(model, bags, kind)
+    return _learned(model, with_sizes(first, bags, sized), bags, counts, begin)
+
+
+def _best_kind(model: Any, kinds: tuple[Any, ...], bags: Bags, counts: CountInput, sized: bool) -> tuple[str, Features]:
+    """The kind of the highest log evidence on the first rows to learn from, and what was learned there."""
+    tried = {kind: _reached(model, bags, counts, kind, sized) for kind in kinds}
+    values = [value for value, _ in tried.values()]
+    if max(values) - min(values) < CLOSE:
+        value, learned = _reached(model, bags, counts, "rbf+linear", sized)
+        tried["rbf+linear"] = value - CLOSE, learned
+    best = max(tried, key=lambda kind: tried[kind][0])
+    return best, tried[best][1]
+
+
+def _reached(model: Any, bags: Bags, counts: CountInput, kind: str, sized: bool) -> tuple[float, Features]:
+    """The log evidence (with log prior) that a kind of kernel reaches, and the features with that kernel."""
+    first = with_sizes(first_features(model, bags, kind), bags, sized)
+    learned, trace = _learned(model, first, bags, counts, choosing=True)
+    return highest_reached(trace), learned
+
+
+def highest_reached(trace: Trace | None) -> float:
+    """The log evidence that a search among kinds of kernels reached; an interrupted one leaves no model."""
+    if trace is not None and trace.interrupted:
+        raise KeyboardInterrupt("fit was interrupted while choosing the kernel; there is no model yet.")
+    return float(trace.values.max()) if trace is not None and len(trace) else -math.inf
+
+
+def _learned(
+    model: Any,
+    features: Features,
+    bags: Bags,
+    counts: CountInput,
+    begin: Features | None = None,
+    *,
+    choosing: bool = False,
+) -> Learned:
+    """Features with a learned kernel, judged by the engine that suits the bags; kinds of kernel by bags alone.
+
+    Where messages can judge no kernel at all, one site per bag does.
+    """
+    if not model.learn or not counts.evidence.observed().any():
+        return Learned(features, None)
+    only_labels = counts.evidence.only_labels()
+    by_bags = only_labels and (choosing or _has_large_bags(model, bags, counts))
+    learned = _search(model, features, bags, counts, begin, by_bags, choosing)
+    if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
+        learned = _search(model, features, bags, counts, begin, True, choosing)
+    return learned
+
+
+def _has_large_bags(model: Any, bags: Bags, counts: CountInput) -> bool:
+    return model.inference == "bag-ep" or engine_for(bags, counts.evidence, counts.tight) == "bag-ep"
+
+
+def _found_nothing(trace: Trace) -> bool:
+    return not trace.interrupted and not bool(np.isfinite(trace.values).any())
+
+
+def _search(
+    model: Any,
+    features: Features,
+    bags: Bags,
+    counts: CountInput,
+    begin: Features | None,
+    by_bags: bool,
+    choosing: bool,
+) -> Learned:
+    settings = LearningSettings(
+        model.n_restarts,
+        model.learn_inducing,
+        np.random.RandomState(model.seed_),
+        by_bags=by_bags,
+        pinned=counts.tight,
+        rows=model.learn_rows,
+        one_stage=counts.tight or choosing,
+    )
+    watch = Watch("learning the kernel", model.verbose)
+    return learn_features(features, bags, counts.evidence, settings, watch, begin)
+
+
+# ---------------------------------------------------------------- inference
+
+
+def _inferred(model: Any, features: Features, bags: Bags, evidence: CountEvidence) -> Inferred:
+    """By the engine of ``inference_``; where it fails by the next one that can answer, with a warning."""
+    limits = Limits(model.max_iter, model.tol, Watch(type(model).__name__, model.verbose, model.callback), NEARLY)
+    while model.inference_ != "vi":
+        try:
+            if model.inference_ == "ep":
+                return by_messages(features, bags, evidence, limits)
+            return by_bag_sites(features, bags, evidence, limits, model.seed_)
+        except NumericalError as error:
+            _fall_back(model, error, evidence)
+    return by_mean_field(features, bags, evidence, limits)
+
+
+def _fall_back(model: Any, error: NumericalError, evidence: CountEvidence) -> None:
+    """From messages to one site per bag where labels are all that bags state, else to the mean field."""
+    what = "expectation propagation" if model.inference_ == "ep" else "expectation propagation with a site per bag"
+    sites = model.inference_ == "ep" and evidence.only_labels()
+    failed = f"{what} failed ({error})"
+    model.inference_ = "bag-ep" if sites else "vi"
+    model.fallback_ = failed if model.fallback_ is None else f"{model.fallback_}, then {failed}"
+    answer = "the answer with one site per bag" if sites else "the mean-field answer"
+    warn_user(f"{failed}; {answer} is given instead (inference_ is {model.inference_!r}).", ConvergenceWarning)
+
+
+class WithoutLogEvidence(NamedTuple):
+    """What chains leave behind, in the shape of what other inferences leave behind."""
+
+    posterior: Posterior
+    trace: Trace
+    log_evidence: None = None
+
+
+def _by_gibbs(model: Any, features: Features, bags: Bags, evidence: CountEvidence) -> WithoutLogEvidence:
+    if model.learning_trace_ is not None and model.learning_trace_.interrupted:
+        raise KeyboardInterrupt("fit was interrupted while learning the kernel, before there was a single draw.")
+    settings = ChainSettings.of(model)
+    gibbs = gibbs_sampler(features, bags, evidence, settings, model.seed_)
+    return WithoutLogEvidence(*sample(model, settings, gibbs, features, bags, evidence, ()))

@@ -1,0 +1,83 @@
+"""Warnings about a fit whose answers say nothing: all alike, or no better than the share of positive bags."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, entr, ndtri
+
+from bagwise.bags import Bags
+from bagwise.exceptions import LearnedNothingWarning, warn_user
+
+Floats = NDArray[np.float64]
+
+_ALIKE = 0.05  # on the probit scale: from .50 to .52, or from .0010 to .0012
+_GAIN = 1.0  # nats that the log evidence must have above that of a constant …
+_FEWEST = 20  # … where there are so many labelled bags; fewer can hardly show as much
+_LOOKED_AT = 5000  # rows of training bags
+_ADVICE = (
+    "Do not trust its answers. Look at whether the features have to do with the labels, are on a common scale "
+    "(standardize=True) and belong to these bags; try BagGP with kernel='auto', or label more bags."
+)
+
+
+def warn_if_alike(model: Any, bags: Bags) -> None:
+    """Warn where all instances of some training bags have the same probability, for every label or class."""
+    found = model.predict_instance_proba(bags[_spread_over(bags.sizes)])
+    scores = ndtri(np.clip(found, 1e-12, 1.0 - 1e-12))
+    if len(scores) > 1 and np.ptp(scores, axis=0).max() < _ALIKE:
+        warn_user(
+            f"{type(model).__name__} gives all instances nearly the same probability: it has learned nothing that "
+            f"tells them apart. {_ADVICE}",
+            LearnedNothingWarning,
+        )
+
+
+def warn_if_constant_is_as_good(model: Any, labels: Floats) -> None:
+    """Warn where one probability for all bags, unknown in advance, explains the labels (B, K) as well as the model."""
+    names = model._column_names() or [""]
+    for name, column, found in zip(names, labels.T, np.atleast_1d(model.log_evidence_), strict=True):
+        positive, negative = np.sum(column == 1), np.sum(column == 0)
+        constant = float(betaln(positive + 1, negative + 1))  # log ∫ p^n₁ (1 − p)^n₀ dp
+        if positive + negative >= _FEWEST and found < constant + _GAIN:
+            warn_user(
+                f"the log evidence{_of(name)} is {found:.1f}, and that of one probability for all bags "
+                f"{constant:.1f}: the {positive + negative} labels do not show that {type(model).__name__} has learned "
+                f"anything. {_ADVICE}",
+                LearnedNothingWarning,
+            )
+
+
+def warn_if_worse_than_constant(model: Any, bags: Bags, labels: Floats) -> None:
+    """Warn where the model explains the labels (B, K) it was fitted to worse than the share of positive bags does."""
+    stated = np.flatnonzero(~np.isnan(labels).all(axis=1))
+    chosen = stated[_spread_over(bags.sizes[stated])]
+    found = model.predict_proba(bags[chosen])
+    positive = found if model._several() else found[:, 1:]
+    for name, probability, label in zip(model._column_names() or [""], positive.T, labels[chosen].T, strict=True):
+        seen = ~np.isnan(label)
+        if seen.sum() >= _FEWEST:
+            _compare(type(model).__name__, name, probability[seen], label[seen])
+
+
+def _compare(model: str, name: str, probability: Floats, label: Floats) -> None:
+    stated = np.where(label == 1, probability, 1.0 - probability)
+    own = float(np.mean(np.log(np.maximum(stated, np.finfo(float).tiny))))
+    share = float(np.mean(label))
+    constant = -float(entr([share, 1.0 - share]).sum())
+    if own < constant:
+        warn_user(
+            f"{model} explains the labels{_of(name)} that it was fitted to worse than one probability for all bags: "
+            f"the mean log-likelihood is {own:.2f}, that of the share of positive bags {constant:.2f}. {_ADVICE}",
+            LearnedNothingWarning,
+        )
+
+
+def _of(name: str) -> str:
+    return f" of {name}" if name else ""
+
+
+def _spread_over(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of bags, evenly spread, that have a bounded number of rows together (at least those of one bag)."""
+    every = int(np.ceil(sizes.sum() / _LOOKED_AT)) or 1
+    return np.arange(0, len(sizes), every)

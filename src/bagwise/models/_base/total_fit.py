@@ -1,0 +1,53 @@
+"""How ``BagGP`` is fitted to totals: a Gaussian around the mode, and an effect of the group."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags import Bags
+from bagwise.evidence.reading import Stated
+from bagwise.inference.laplace.totals import Totals, by_totals, learn_totals
+from bagwise.inference.loop import Watch
+from bagwise.models._base.chains import forget_chains
+from bagwise.models._base.first_features import first_features, kinds_in_question, wants_sizes, with_sizes
+from bagwise.models._base.learned_kernel import warn_if_unsettled
+
+
+def goes_by_totals(model: Any, bags: Bags) -> bool:
+    """Whether statements are taken as totals: asked for, or needed for weights or an effect of the group."""
+    if model.inference != "auto":
+        return bool(model.inference == "laplace")
+    asked = not isinstance(model.group_effect, str) and bool(model.group_effect)
+    return bags.weight is not None or asked
+
+
+def fit_totals(model: Any, bags: Bags, stated: Stated) -> None:
+    """Fit around the mode; kernel and size of the effect are learned together."""
+    forget_chains(model)
+    model.inference_, model.learning_trace_ = "laplace", None
+    first = first_features(model, bags, kinds_in_question(model, bags)[0])
+    totals = Totals.of(bags, stated, model.label_noise)
+    learned = learn_totals(
+        with_sizes(first, bags, wants_sizes(model)),
+        totals,
+        _wanted_effect(model, bags),
+        kernel_too=bool(model.learn),
+        n_restarts=model.n_restarts,
+        random=np.random.RandomState(model.seed_),
+        watch=Watch("learning the kernel", model.verbose),
+    )
+    model.learning_trace_ = learned.trace
+    warn_if_unsettled(learned.trace)
+    found = by_totals(learned.features, totals, learned.effect)
+    with_effect = replace(learned.features, effect=learned.effect)
+    model._finish(with_effect, found.posterior, model.rule_, found.trace, found.log_evidence)
+
+
+def _wanted_effect(model: Any, bags: Bags) -> float | None:
+    """The size of the effect of a bag; None where it is to be learned."""
+    if isinstance(model.group_effect, str):
+        return 0.0 if bags.weight is None else None
+    if isinstance(model.group_effect, bool | np.bool_):
+        return None if model.group_effect else 0.0
+    return float(model.group_effect)
