@@ -269,6 +269,11 @@ MUTANTS = [
         "bench/measure.py",
         "bench/test_measure.py",
         (
+            "decisions by the mode are measured by the probability",
+            'metrics[row]["bag accuracy"] = float(np.mean((call == true)',
+            'metrics[row]["called"] = float(np.mean((call == true)',
+        ),
+        (
             "instances without a class count as found",
             "of_a_class = part.instance_truth < table.shape[1] - 1",
             "of_a_class = part.instance_truth < table.shape[1]",
