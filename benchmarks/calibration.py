@@ -2,7 +2,7 @@
 
 Each data set draws a latent function from the prior (the kernel is given to the model), bags and labels from it; half
 of the bags train, half test. Expected calibration error is pooled over all data sets; the error that perfect
-probabilities would show by chance is subtracted: that of labels drawn again from the joint posterior, for the answers of
+probabilities would show by chance is subtracted: that of labels drawn again from the joint posterior, for answers about
 one data set are right or wrong together. Coverage: share of true latent values inside the 90 % interval of their
 posterior.
 
