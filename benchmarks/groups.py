@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import BagGP, Bags, GroupKernelMachine
 from bagwise.datasets import make_groups, wave
-from bagwise.plots import DecisionMapDisplay
+from bagwise.plots import CURVES, DecisionMapDisplay
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 FIGURE2 = {"group_size": [19, 16, 20], "positives": [14, 4, 17], "boundary": "wave", "random_state": 4}
@@ -72,8 +72,9 @@ def _draw_figure2(model, bags, truth):
     across, up = display.across, display.up
     heights = wave(np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)).reshape(len(up), len(across))
     right.contour(across, up, heights, levels=[0.0], colors="black", linestyles="dashed", linewidths=1.0)
+    _say_what_the_marks_mean(figure, right)
     right.set_title("learned from three numbers\n(full line: one half; dashed: the truth)", loc="left", fontsize=10)
-    for name, colour, number in zip("ABC", ("#1d5b8f", "#c8601a", "#4d7a3a"), range(3), strict=True):
+    for name, colour, number in zip("ABC", CURVES, range(3), strict=False):
         for x, y in bags.X[bags.index == number]:
             left.text(x, y, name, color=colour, ha="center", va="center", fontsize=9)
     shares = ", ".join(f"{name} {share:.2f}" for name, share in zip("ABC", SAID, strict=True))
@@ -125,10 +126,23 @@ def _draw_figure3():
     figure, axes = plt.subplots(1, 3, figsize=(11.4, 3.7), layout="constrained", sharey=True)
     for ax, (name, kind) in zip(axes, told, strict=True):
         model, _ = fitted(make[name](kind), bags, fractions if kind == "fraction" else (fractions > 0).astype(int))
-        DecisionMapDisplay.from_estimator(model, bags, instance_y=truth, ax=ax, resolution=100, size=4)
+        DecisionMapDisplay.from_estimator(model, bags, instance_y=truth, ax=ax, resolution=100, size=7)
         ax.set(xlim=(-4, 5), ylim=(-4, 5))
         ax.set_title(f"{name}, {kind}s\nAUC {area(model, bags, truth):.3f}", loc="left", fontsize=10)
+    _say_what_the_marks_mean(figure, axes[0])
     return figure
+
+
+def _say_what_the_marks_mean(figure, ax):
+    handles, _ = ax.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        ["really negative", "really positive"],
+        loc="outside lower right",
+        ncols=2,
+        frameon=False,
+        markerscale=2,
+    )
 
 
 # ---------------------------------------------------------------- speed

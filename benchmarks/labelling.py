@@ -1,11 +1,12 @@
 """How many answers does the labelling page need? A simulated person answers through HTTP: is there a 9 in the bag?
 
 The bags, the first labels and the bags that the model is judged on are those of ``benchmarks.active_learning``. The
-page asks in its own order (most informative first) or at random; the person answers rightly and, after every second
+page asks in its own order (most informative first) or at random; the person answers rightly and, after every fifth
 answer, waits until the model has been fitted again. One seed says little: which order is ahead changes from seed to
-seed. One thread for the models, one for the server; a quarter of an hour.
+seed. Seeds are printed one by one, so that several runs can share them. One thread for the models, one for the server;
+half a minute of processor time for every seed.
 
-Run: python -m benchmarks.labelling [seeds]
+Run: python -m benchmarks.labelling [seeds] [first seed]
 """
 
 import sys
@@ -23,9 +24,10 @@ from bagwise.labelling import open_session
 from bagwise.labelling.exhibit import make_exhibit
 from bagwise.labelling.gate import allowed_hosts, new_token
 from bagwise.labelling.server import Desk, make_app, serve
-from benchmarks.active_learning import FIRST, HELD_OUT, NAMES, POOL, STEP, TARGET, deal, first_reached
+from benchmarks.active_learning import FIRST, HELD_OUT, NAMES, POOL, TARGET, deal, first_reached
 
-LAST = 60
+LAST, STEP = 60, 5
+STRATEGIES = ("bald", "random")
 
 
 class Person:
@@ -75,24 +77,34 @@ def curve(strategy, seed):
     return found
 
 
-def main(seeds=10):
+def main(seeds=10, first=0):
     torch.set_num_threads(1)
     started = time.perf_counter()
     labels = np.arange(FIRST, LAST + 1, STEP)
-    print(f"bags of digits, {POOL} to choose from, {HELD_OUT} held out, {seeds} seeds; labels to AUC {TARGET}\n")
-    print("| the page asks | mean curve reaches it at | median of seeds | seeds that never do | AUC at 20 | 40 | 60 |")
+    print(f"bags of digits, {POOL} to choose from, {HELD_OUT} held out; labels to AUC {TARGET}\n", flush=True)
+    curves = {strategy: [] for strategy in STRATEGIES}
+    for seed in range(first, first + seeds):
+        for strategy in STRATEGIES:
+            curves[strategy].append(curve(strategy, seed))
+            found = " ".join(f"{auc:.3f}" for auc in curves[strategy][-1])
+            print(
+                f"seed {seed}, {NAMES[strategy]}: {first_reached(labels, curves[strategy][-1]):.0f} labels; {found}",
+                flush=True,
+            )
+    print(
+        "\n| the page asks | mean curve reaches it at | median of seeds | seeds that never do | AUC at 20 | 40 | 60 |"
+    )
     print("|---|--:|--:|--:|--:|--:|--:|")
-    for strategy in ("bald", "random"):
-        found = np.array([curve(strategy, seed) for seed in range(seeds)])
+    for strategy, found in curves.items():
         each = np.array([first_reached(labels, auc) for auc in found])
-        at = " | ".join(f"{found[:, list(labels).index(n)].mean():.3f}" for n in (20, 40, 60))
+        mean = np.mean(found, axis=0)
+        at = " | ".join(f"{mean[list(labels).index(n)]:.3f}" for n in (20, 40, 60))
         print(
-            f"| {NAMES[strategy]} | {first_reached(labels, found.mean(0)):.0f} | {np.median(each):.0f} "
-            f"| {np.isinf(each).sum()} of {seeds} | {at} |",
-            flush=True,
+            f"| {NAMES[strategy]} | {first_reached(labels, mean):.0f} | {np.median(each):.0f} "
+            f"| {np.isinf(each).sum()} of {seeds} | {at} |"
         )
     print(f"\n{time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:2]))
+    main(*(int(argument) for argument in sys.argv[1:3]))

@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import hypothesis
@@ -24,3 +25,16 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("needs the benchmark data beside the checkout (../shared/data)")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium, or the one that ``BAGWISE_CHROMIUM`` names; used by ``make browser``."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: make browser")
+    path = os.environ.get("BAGWISE_CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.skip("needs Chromium (BAGWISE_CHROMIUM): make browser")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()

@@ -7,62 +7,47 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from tests.page_blocks import PAGES, ROOT, blocks, name_of, pages_with
+from tests.page_data import prepare
 
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 LARGEST_PICTURE = 150_000
-
-
-def name_of(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix()
+LANGUAGES = {"python", "shell", "text"}  # see tests/page_blocks.py
+tried: set[str] = set()  # the pages that a test below runs
 
 
 def run_page(page: Path) -> dict:
     """Execute the python blocks of a page one after the other, as a reader would; what they leave behind."""
     namespace: dict = {"__name__": page.stem}
-    text = page.read_text(encoding="utf-8")
-    for block in BLOCK.finditer(text):
-        line = text.count("\n", 0, block.start()) + 1
-        code = compile("\n" * line + block.group(1), str(page), "exec")  # errors then name the line of the page
+    for block in blocks(page, "python"):
+        code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")  # errors then name the line of the page
         exec(code, namespace)
     return namespace
 
 
 @pytest.fixture
 def ran(request, tmp_path, monkeypatch):
-    """What a page leaves behind, run in an empty folder; a warning is an error, as everywhere in these tests."""
+    """What a page leaves behind, run in a folder with the files that it takes for granted; warnings are errors."""
     monkeypatch.chdir(tmp_path)
+    prepare(name_of(request.param), tmp_path)
     yield run_page(request.param)
     plt.close("all")
 
 
 def guide(name: str):
+    tried.add(name)
     return pytest.mark.parametrize("ran", [ROOT / name], indirect=True, ids=[name])
 
 
-def test_every_guide_has_code_and_is_run():
-    assert {name_of(page) for page in GUIDES} == {
-        "README.md",
-        "docs/guide/bag_scores.md",
-        "docs/guide/baselines.md",
-        "docs/guide/candidates.md",
-        "docs/guide/compare.md",
-        "docs/guide/counts.md",
-        "docs/guide/elections.md",
-        "docs/guide/fractions.md",
-        "docs/guide/labelling.md",
-        "docs/guide/labels.md",
-        "docs/guide/large_bags.md",
-        "docs/guide/logistic.md",
-        "docs/guide/mixtures.md",
-        "docs/guide/pipelines.md",
-        "docs/guide/slides.md",
-    }
-    assert all(BLOCK.search(page.read_text(encoding="utf-8")) for page in GUIDES)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_says_whether_it_is_code(page):
+    clear = [block for block in blocks(page) if block.language in LANGUAGES or block.language.startswith("{")]
+    assert page.read_text(encoding="utf-8").count("```") == 2 * len(clear)
+
+
+def test_every_page_with_code_is_run():
+    assert set(pages_with("python")) == tried
 
 
 @guide("README.md")
@@ -202,6 +187,42 @@ def test_logistic_page_does_what_it_says(ran):
     assert "round in circles" in str(ran["caught"][0].message)
 
 
+@guide("docs/bring_your_data.md")
+def test_page_on_data_does_what_it_says(ran):
+    assert Path("cells.model").is_file()
+    assert Path("mine.npz").is_file()
+    assert ran["small"].score(ran["X"], ran["labels"] * 3) >= 0.5
+
+
+@pytest.mark.statistical
+@guide("docs/scale.md")
+def test_page_about_scale_does_what_it_says(ran):
+    stored, fitted = ran["bags"], ran["model"]
+    assert stored.stays_in_file
+    assert fitted.predict_proba(stored).shape == (60, 2)
+    np.testing.assert_allclose(ran["on_cluster"].predict_proba(stored), fitted.predict_proba(stored), atol=1e-8)
+    assert "cells.parquet" in [path.name for path in Path().iterdir()]
+
+
+@guide("docs/architecture.md")
+def test_page_on_architecture_shows_a_step_that_keeps_its_memory(ran):
+    assert ran["step"]("some bags", "a memory", None)[1] == "a memory"
+
+
+@pytest.mark.statistical
+@guide("docs/inference.md")
+def test_page_on_inference_does_what_it_says(ran):
+    assert ran["model"].converged_
+    assert ran["error"].max() < 0.05
+    assert ran["draws"].posterior.sizes["chain"] == 4
+
+
+@pytest.mark.statistical
+@guide("docs/adding_a_model.md")
+def test_page_on_adding_a_model_checks_the_skeleton(ran):
+    assert ran["MeanPoolingGP"].__name__ == "MeanPoolingGP"
+
+
 @guide("docs/guide/slides.md")
 def test_slides_page_does_what_it_says(ran):
     bags, p_tile, p_slide = ran["bags"], ran["p_tile"], ran["p_slide"]
@@ -213,6 +234,7 @@ def test_slides_page_does_what_it_says(ran):
     assert ran["both"].y.shape == (len(bags) + 1,)
     assert sorted(path.name for path in Path("maps").iterdir())[0].endswith(".geojson")
     assert ran["table"]["patient"].iloc[0] == "N00"
+    assert (ran["adata"].obs["p_donor"] >= ran["adata"].obs["p_disease"]).all()
 
 
 @guide("docs/guide/mixtures.md")

@@ -1,5 +1,6 @@
 """The site: its pages are reachable, its reference is complete, and nothing comes from a network."""
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -40,6 +41,28 @@ def test_reference_lists_every_public_name():
     assert "suggest" in found.public_names("bagwise.active")
     covered = {name.split(".")[1] for name in found.PARTS if "." in name}
     assert set(bagwise._SUBMODULES) - {"bench"} <= covered
+
+
+def test_lists_of_names_that_are_no_longer_wanted_are_removed(tmp_path):
+    (tmp_path / "99_bagwise_gone.rst").write_text("gone")
+    pages = reference().write_lists(tmp_path)
+    assert set(tmp_path.iterdir()) == set(pages)
+    assert len(pages) == len(reference().PARTS)
+
+
+def test_bars_in_docstrings_stand_in_literals():
+    """Sphinx takes |x| for a substitution; ``|x|`` is fine."""
+    found = reference()
+    things = [
+        (module, name, getattr(importlib.import_module(module), name))
+        for module in found.PARTS
+        for name in found.public_names(module)
+    ]
+    texts = {
+        f"{module}.{name}": re.sub("``.*?``", "", thing.__doc__ or "", flags=re.DOTALL)
+        for module, name, thing in things
+    }
+    assert not [name for name, text in texts.items() if re.search(r"\|\S[^|\n]*\S?\|", text)]
 
 
 def test_site_asks_no_other_machine_for_anything():

@@ -33,7 +33,7 @@ def python_block(page: str) -> str:
 
 def shell_lines(page: str) -> list[list[str]]:
     """The lines that call ``bagwise`` below the heading "From the shell", but for those of ``LEFT_OUT``."""
-    block = _first(r"^## From the shell\n\n```\n(.*?)^```", page)
+    block = _first(r"^## From the shell\n\n```shell\n(.*?)^```", page)
     lines = [shlex.split(line, comments=True) for line in block.splitlines()]
     return [words for words in lines if words[:1] == ["bagwise"] and words[1] not in LEFT_OUT]
 

@@ -87,12 +87,15 @@ _WHERE = {
 }
 _SUBMODULES = (
     "active",
+    "aggregates",
     "baselines",
     "bench",
+    "compare",
     "datasets",
     "exceptions",
     "inspection",
     "io",
+    "labelling",
     "metrics",
     "model_selection",
     "models",

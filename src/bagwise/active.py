@@ -194,12 +194,13 @@ class _Pool:
         )
         self.fitted: Fitted = model._fitted()
         self.points = self.fitted.points()  # the same for every query
+        self.step = max(_SHORTLIST // len(self.points.weights), _LEAST_LISTED)  # queries whose draws are held together
 
     def information(self) -> Floats:
         """(1.11), summed over label columns."""
-        parts = []
-        for columns in self._log_negative(np.arange(len(self.bags))):
-            parts.append(torch.stack([_information(_outcomes(column)) for column in columns]).sum(0))
+        numbers = np.arange(len(self.bags))
+        whole = [self._all] if self._held_together else map(_outcomes_of, self._log_negative(numbers))
+        parts = [torch.stack([_information(column) for column in columns]).sum(0) for columns in whole]
         return torch.cat(parts).cpu().numpy()
 
     def entropy(self) -> Floats:
@@ -210,8 +211,22 @@ class _Pool:
 
     def outcomes(self, numbers: Ints) -> list[_Outcomes]:
         """What the labels of some queries may turn out to be, one entry per label column."""
+        if not self._held_together:
+            return self._computed(numbers)
+        return [_Outcomes(*(part[numbers] for part in column)) for column in self._all]
+
+    @property
+    def _held_together(self) -> bool:
+        return len(self.bags) <= self.step
+
+    @functools.cached_property
+    def _all(self) -> list[_Outcomes]:
+        """The outcomes of all queries, computed once."""
+        return self._computed(np.arange(len(self.bags)))
+
+    def _computed(self, numbers: Ints) -> list[_Outcomes]:
         parts = self._log_negative(numbers)
-        return [_outcomes(torch.cat(column)) for column in zip(*parts, strict=True)]
+        return _outcomes_of([torch.cat(column) for column in zip(*parts, strict=True)])
 
     def _log_negative(self, numbers: Ints) -> Iterator[list[Tensor]]:
         """log P(negative | v) under every draw, one (b, S) per label column, for a bounded number of bags at a time."""
@@ -238,6 +253,10 @@ class _ClassPool:
         """Entropy of the predicted classes."""
         chance: Floats = self._ask()
         return np.asarray(scipy.special.entr(chance).sum(axis=1))
+
+
+def _outcomes_of(columns: list[Tensor]) -> list[_Outcomes]:
+    return [_outcomes(column) for column in columns]
 
 
 def _outcomes(log_negative: Tensor) -> _Outcomes:
@@ -288,8 +307,7 @@ class _Batch:
 
     def __init__(self, pool: _Pool, utilities: Floats, ranked: Ints) -> None:
         self.pool, self.utilities, self.ranked = pool, utilities, ranked
-        self.step = max(_SHORTLIST // len(pool.points.weights), _LEAST_LISTED)
-        self.columns = pool.outcomes(ranked[: self.step])
+        self.columns = pool.outcomes(ranked[: pool.step])
         self.left = torch.stack([_information(column) for column in self.columns])  # (K, shortlist)
         self.groups = [[_nothing_known(column) for column in self.columns]]
         self.chosen: list[int] = []  # places in the shortlist
@@ -316,7 +334,7 @@ class _Batch:
 
     def _list_more(self) -> None:
         listed = self.left.shape[1]
-        fresh = self.pool.outcomes(self.ranked[listed : listed + self.step])
+        fresh = self.pool.outcomes(self.ranked[listed : listed + self.pool.step])
         left = [[_information(*pair) for pair in zip(fresh, group, strict=True)] for group in self.groups]
         least = torch.stack([torch.stack(group) for group in left]).amin(0)
         self.left = torch.cat([self.left, least], dim=1)

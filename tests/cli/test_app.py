@@ -1,6 +1,7 @@
 """The command line as a user meets it: files in, files out, one readable message when something is wrong."""
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -156,6 +157,17 @@ def test_a_report_with_and_without_labels(folder, cells, tmp_path):
     write_table(cells.drop(columns="cancer"), tmp_path / "unlabelled.csv")
     done("report", folder / "model", tmp_path / "unlabelled.csv", "-o", page, "--image-shape", "1,3")
     assert "No labels were given" in page.read_text()
+
+
+def test_report_shows_class_names_and_metadata_of_whole_bags(folder, tmp_path):
+    done("report", folder / "model", folder / "cells.csv", "--meta", "other,bad", "-o", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert re.search(
+        r'<th scope="col">probability of yes</th><th scope="col">label</th><th scope="col">other</th>', page
+    )
+    assert {row[3] for row in json.loads(re.search(r'id="bag-data">(.*?)</script>', page)[1])["rows"]} == {"yes", "no"}
+    assert '<th scope="col">bad</th>' not in page  # it differs inside of bags
+    assert "bad 1" in page
 
 
 def test_several_labels(two_labels, tmp_path):

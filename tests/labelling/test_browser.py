@@ -1,11 +1,8 @@
-"""The labelling page in a real browser, served by a real process. Run by ``make browser``.
+"""The labelling page in a real browser, served by a real process. Run by ``make browser``."""
 
-``BAGWISE_CHROMIUM`` names the browser where it is not called ``chromium``.
-"""
-
+import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,20 +16,7 @@ from tests.labelling.desk import HOSTILE
 from bagwise import BagGP
 from bagwise.datasets import make_bags
 
-CHROMIUM = os.environ.get("BAGWISE_CHROMIUM") or shutil.which("chromium")
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: make browser")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (BAGWISE_CHROMIUM): make browser"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
@@ -178,13 +162,13 @@ def test_page_of_another_origin_can_neither_read_nor_write(browser, folder):
         assert answers(folder) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_page_fits_the_screen(browser, folder, width, scheme):
+def test_page_fits_wide_and_narrow_screens_light_and_dark(browser, folder):
     with served(folder) as (_, url):
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        page.goto(url)
-        page.wait_for_selector("#item:not([hidden])")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        if "BAGWISE_PICTURES" in os.environ:
-            page.screenshot(path=f"{os.environ['BAGWISE_PICTURES']}/label_{width}_{scheme}.png")
+        for width, scheme in itertools.product((360, 1280), ("light", "dark")):
+            page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            page.goto(url)
+            page.wait_for_selector("#item:not([hidden])")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            if "BAGWISE_PICTURES" in os.environ:
+                page.screenshot(path=f"{os.environ['BAGWISE_PICTURES']}/label_{width}_{scheme}.png")
+            page.close()

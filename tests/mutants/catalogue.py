@@ -1,6 +1,18 @@
 """All mutants, package by package."""
 
-from tests.mutants import bag_models, data, evidence, gp, inference, models, numerics, output, scale, slides
+from tests.mutants import (
+    bag_models,
+    baselines,
+    data,
+    evidence,
+    gp,
+    inference,
+    models,
+    numerics,
+    output,
+    scale,
+    slides,
+)
 
 MUTANTS = [
     *numerics.MUTANTS,
@@ -9,6 +21,7 @@ MUTANTS = [
     *bag_models.MUTANTS,
     *inference.MUTANTS,
     *models.MUTANTS,
+    *baselines.MUTANTS,
     *data.MUTANTS,
     *output.MUTANTS,
     *scale.MUTANTS,

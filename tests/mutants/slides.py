@@ -197,8 +197,8 @@ MUTANTS = [
         "evidence/test_weights.py",
         (
             "totals have no weights",
-            "(self._times * self._bags.logs(z, rows.shrink, self._sd(z))).sum()",
-            "self._bags.logs(z, rows.shrink, self._sd(z)).sum()",
+            "(self._times * self._bags.logs(z, rows.shrink, self._effect())).sum()",
+            "self._bags.logs(z, rows.shrink, self._effect()).sum()",
         ),
     ),
     *mutants_of(
@@ -224,7 +224,7 @@ MUTANTS = [
     *mutants_of(
         "baselines/_base/calibration.py",
         "baselines/test_bag_weights.py",
-        ("the sigmoid has no weights", "off = times * (expit(odds) - target)", "off = expit(odds) - target"),
+        ("the sigmoid has no weights", "off = weight * (expit(odds) - target)", "off = expit(odds) - target"),
     ),
     *mutants_of(
         "per_instance.py",

@@ -42,7 +42,7 @@ def likeness(bags: Bags, concepts: Floats, gamma: float) -> Floats:
 class MILES(Baseline):
     """MILES: every training instance is a concept; a bag is described by its likeness to each, and few are chosen.
 
-    The likeness of a bag to a concept is that of its nearest instance, exp(-gamma |x - concept|²). A linear machine
+    The likeness of a bag to a concept is that of its nearest instance, ``exp(-gamma |x - concept|²)``. A linear machine
     with a small sum of absolute weights chooses concepts, good and bad ones, by linear programming.
 
     It needs no assumption on what makes a bag positive, and so it cannot say which instance did: an instance is judged

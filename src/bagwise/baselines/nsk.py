@@ -14,8 +14,8 @@ from bagwise.models._base.saved import ModelCard
 class NSK(KernelBaseline):
     """Normalised set kernel: a support vector machine of bags; two bags are as alike as their instances on average.
 
-    K(A, B) = Σ k(x, z) / (|A| |B|) over the instances x of A and z of B. The machine's function of a bag is then the
-    mean of a function of its instances, which is also what it says of an instance.
+    ``K(A, B) = Σ k(x, z) / (|A| |B|)`` over the instances x of A and z of B. The machine's function of a bag is then
+    the mean of a function of its instances, which is also what it says of an instance.
 
     It fails where one instance in many decides: the mean washes it out. Where the composition of the bag matters it is
     hard to beat.

@@ -18,10 +18,10 @@ from bagwise.models._base.saved import ModelCard
 class SbMIL(KernelBaseline):
     """sbMIL: sparse MIL orders the instances of positive bags, a machine of instances learns from the first of them.
 
-    Sparse MIL treats a positive bag X as its mean and asks of it only what one positive among |X| instances would
-    give: a margin of (2 - |X|) / |X|; negative instances stand alone. The share ``eta`` of the instances of positive
-    bags that it places highest are then positive, the others negative, and an ordinary machine learns from these
-    labels. A bag is as positive as its most positive instance.
+    Sparse MIL treats a positive bag of n instances as its mean and asks of it only what one positive among n
+    instances would give: a margin of (2 - n) / n; negative instances stand alone. The share ``eta`` of the instances
+    of positive bags that it places highest are then positive, the others negative, and an ordinary machine learns
+    from these labels. A bag is as positive as its most positive instance.
 
     It needs to know how dense positives are. A bag may end up without a positive. Where the first machine orders
     badly, the second one learns the mistake.

@@ -10,18 +10,19 @@ import numpy as np
 import pandas as pd
 
 from bagwise._files import PathLike, write_whole
-from bagwise.bags import as_bags
+from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, calibration_error
 from bagwise.plots import CURVES
 from bagwise.report import content, figures
 from bagwise.report.answers import Answers, collect
-from bagwise.report.bag_cards import ROWS_SHOWN, bag_cards, table_of_bags
+from bagwise.report.bag_cards import ROWS_SHOWN, UNKNOWN, bag_cards, table_of_bags
 from bagwise.report.figures import Curves
 from bagwise.report.templates import page_template
 
 TITLE = "What the model says about the bags"
 LABELS_IN_TABLE = 6
+CLASSES_DRAWN = 20
 
 
 def write_report(
@@ -52,7 +53,8 @@ def write_report(
     image_shape : (height, width), or (height, width, 3), where the features of an instance are the pixels of an image
     labels : names of the label columns; None for those that the model knows
     about : data frame with one row per bag, whose index holds the bags' ids, or None: further columns of the table of
-        bags, for example the hospital or the file of each
+        bags, for example the hospital or the file of each. Metadata (``bags.meta``) that are the same for all instances
+        of a bag are shown there as well
     given : labels of these bags that the probabilities of instances are to be conditioned on (those of bags are not)
     """
     answers = collect(model, as_bags(bags), y, instance_y, labels, given)
@@ -100,12 +102,23 @@ def _labels_shown(answers: Answers) -> int:
 
 
 def _about(table: Any, answers: Answers) -> dict[str, list[Any]]:
-    """The user's own columns, in the order of the bags."""
+    """The user's own columns, in the order of the bags: what describes whole bags, then ``about``."""
+    found = _of_whole_bags(answers.bags)
     if table is None:
-        return {}
+        return found
     if not isinstance(table, pd.DataFrame):
         raise BagDataError(f"about: expected a data frame with one row per bag, got {type(table).__name__}.")
-    return {str(name): list(answers.bags.align(table[name])) for name in table.columns}
+    return found | {str(name): list(answers.bags.align(table[name])) for name in table.columns}
+
+
+def _of_whole_bags(bags: Bags) -> dict[str, list[Any]]:
+    """Columns of metadata that hold one value in every bag; the others describe single instances."""
+    if bags.meta is None:
+        return {}
+    texts = bags.meta.astype(object).where(bags.meta.notna(), UNKNOWN).astype(str)
+    first = texts.iloc[bags.offsets[:-1]]
+    same = (texts.to_numpy() == first.to_numpy()[bags.index]).all(axis=0)
+    return {str(name): first[name].tolist() for name in texts.columns[same]}
 
 
 def _pictures(answers: Answers) -> list[dict[str, str]]:
@@ -128,7 +141,26 @@ def _pictures(answers: Answers) -> list[dict[str, str]]:
         )
         areas = {name: bag_report(*pair)["auc"] for name, pair in ranked.items()}
         drawn.append(_picture("ROC", meaning, figures.roc_figure(ranked), "area under the curve", areas))
-    return drawn
+    return drawn + _confusion(answers)
+
+
+def _confusion(answers: Answers) -> list[dict[str, str]]:
+    """Which classes are taken for which, where the classes of some bags are known and are not too many to draw."""
+    classes = answers.classes
+    if classes is None or classes.bag_candidates is None or len(answers.labels) > CLASSES_DRAWN:
+        return []
+    sure = classes.bag_candidates.sum(axis=1) == 1
+    if not sure.any():
+        return []
+    names = np.array(answers.labels)
+    truth, predicted = (table[sure].argmax(axis=1) for table in (classes.bag_candidates, classes.bag_probability))
+    left_open = None if classes.given is None else classes.given[sure]
+    meaning = "Numbers of bags: rows are true classes, columns are predicted ones. Orange marks wrong answers."
+    if left_open is not None:
+        meaning += " “Open” counts those of them that are among the candidates of the bag."
+    image = figures.confusion_figure(names[truth], names[predicted], names, left_open)
+    right = {"the bags": float(np.mean(truth == predicted))}
+    return [_picture("Confusion of classes", meaning, image, "share of right classes", right)]
 
 
 def _picture(title: str, meaning: str, image: str, measure: str, values: dict[str, float]) -> dict[str, str]:
@@ -160,9 +192,10 @@ def _courses(model: Any) -> list[dict[str, str]]:
 def _expected_course(model: Any) -> str:
     if content.mixing(model) is not None:
         return "should end as noise around a level"
-    if model.rule_.of_classes:
+    inference = getattr(model, "inference_", None)
+    if inference is None and model.rule_.of_classes:
         return "should fall towards 0"
-    if getattr(model, "inference_", None) in ("ep", "bag-ep"):
+    if inference in ("ep", "bag-ep"):
         return "may swing at first and should level off"
     return "should rise and level off"
 

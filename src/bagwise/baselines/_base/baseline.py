@@ -20,6 +20,7 @@ from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.labels import read_labels
 from bagwise.evidence.weights import read_weights, repeated_by_weight
 from bagwise.models._base.label_answers import LabelAnswers
+from bagwise.models._base.learned_nothing import warn_if_bags_alike
 from bagwise.models._base.saved import SavedEstimator
 
 ONLY_WHOLE = "the method has no weights of its own"
@@ -64,7 +65,7 @@ class SavedBaseline(SavedEstimator, BaseEstimator):
         self._check_settings()
         checked = self._check_bags(bags, reset=True)
         refuse_undeclared(type(self).__name__, self.card.evidence, checked, y)
-        rows = _dense(checked.X)
+        rows = dense_rows(checked.X)
         self.shift_, self.scale_ = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
         if self.standardize:
             self.shift_, spread = rows.mean(axis=0), rows.std(axis=0)
@@ -80,7 +81,7 @@ class SavedBaseline(SavedEstimator, BaseEstimator):
         return bags
 
     def _scaled(self, bags: Bags) -> Bags:
-        return bags.with_features((_dense(bags.X) - self.shift_) / self.scale_)
+        return bags.with_features((dense_rows(bags.X) - self.shift_) / self.scale_)
 
 
 class Baseline(LabelAnswers, SavedBaseline):
@@ -107,6 +108,7 @@ class Baseline(LabelAnswers, SavedBaseline):
         random = check.random_stream(self.random_state)
         weights = np.ones(len(rows)) if weights is None else weights
         self.machines_ = tuple(self._calibrated(rows, column, weights, random) for column in labels.values.T)
+        warn_if_bags_alike(type(self).__name__, expit(self._odds(rows)))
         return self
 
     def decision_function(self, bags: Any) -> Floats:
@@ -147,5 +149,6 @@ class Baseline(LabelAnswers, SavedBaseline):
         return np.stack([machine.scores(bags) for machine in self.machines_], axis=1)
 
 
-def _dense(X: Any) -> Floats:
+def dense_rows(X: Any) -> Floats:
+    """Rows as one dense array of doubles."""
     return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, dtype=np.float64)

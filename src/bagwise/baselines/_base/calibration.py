@@ -21,6 +21,7 @@ from bagwise.exceptions import BagDataWarning, warn_user
 OPTIONS = ("sigmoid", "slope")
 _LEAST_SLOPE = 0.01  # per standard deviation of the scores: their order is always kept
 _MOST_SLOPE = 100.0
+_ALIKE = 1e-9  # standard deviation, in units of the largest score, below which scores differ by rounding only
 
 Learn = Callable[[Bags, Floats, Floats], Machine]
 
@@ -40,13 +41,12 @@ class Weighted(NamedTuple):
 def calibrated(learn: Learn, given: Weighted, option: str, cv: int, random: Any) -> Calibrated:
     """The machine of all bags with a label, and the sigmoid of held-out scores; a share where one class is missing."""
     seen = ~np.isnan(given.y) & (given.weight > 0)
-    positives, total = (float(np.sum(part[seen])) for part in (given.weight * given.y, given.weight))
-    if positives in (0.0, total):
-        return Calibrated(0.0, float(np.log((positives + 1.0) / (total - positives + 1.0))), 1.0, None)
+    if len(np.unique(given.y[seen])) < 2:
+        return Calibrated(0.0, base_odds(given.y[seen], given.weight[seen]), 1.0, None)
     chosen = given.some(seen)
     machine = learn(*chosen)
     slope, intercept = sigmoid(held_out_scores(learn, machine, chosen, cv, random), chosen.y, option, chosen.weight)
-    return Calibrated(slope, intercept, float(2.0 * np.log(total + 1.0)), machine)
+    return Calibrated(slope, intercept, float(2.0 * np.log(chosen.weight.sum() + 1.0)), machine)
 
 
 def held_out_scores(learn: Learn, machine: Machine, chosen: Weighted, cv: int, random: Any) -> Floats:
@@ -78,20 +78,38 @@ def _splits(bags: Bags, y: Floats, cv: int, random: Any) -> list[tuple[Any, Any]
 
 
 def sigmoid(scores: Floats, y: Floats, option: str, weight: Floats | None = None) -> tuple[float, float]:
-    """Slope and intercept of the log odds; "slope" leaves the intercept at 0, where the method itself decides."""
+    """Slope and intercept of the log odds; "slope" leaves the intercept at 0, where the method itself decides.
+
+    Scores that are all alike, or not finite, say nothing: slope 0, and the log odds of the base rate.
+    """
     times = np.ones(len(y)) if weight is None else weight
-    spread = float(np.std(scores)) or 1.0
-    positives, total = float(np.sum(times * y)), float(np.sum(times))
+    size = float(np.abs(scores).max()) or 1.0
+    unit = scores / size if np.isfinite(size) else np.zeros_like(scores)  # squares neither overflow nor vanish
+    spread = float(np.std(unit))
+    if spread < _ALIKE:
+        return 0.0, base_odds(y, times)
+    centre = 0.0 if option == "slope" else float(unit.mean())
+    slope, intercept = _fitted((unit - centre) / spread, y, times, level=None if option == "sigmoid" else 0.0)
+    return slope / spread / size, intercept - slope * centre / spread
+
+
+def base_odds(y: Floats, weight: Floats) -> float:
+    """Log odds of a positive where nothing else is known."""
+    positives, total = float(np.sum(weight * y)), float(np.sum(weight))
+    return float(np.log((positives + 1.0) / (total - positives + 1.0)))
+
+
+def _fitted(scores: Floats, y: Floats, weight: Floats, level: float | None) -> tuple[float, float]:
+    """Slope and intercept (``level``, if that is given) of the likeliest log odds, for scores of variance 1."""
+    positives, total = float(np.sum(weight * y)), float(np.sum(weight))
     target = np.where(y == 1, (positives + 1.0) / (positives + 2.0), 1.0 / (total - positives + 2.0))
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
-        odds = parameters[0] * scores / spread + parameters[1]
-        off = times * (expit(odds) - target)
-        value = -np.sum(times * (target * log_expit(odds) + (1.0 - target) * log_expit(-odds)))
-        return float(value), np.array([off @ scores / spread, off.sum()])
+        odds = parameters[0] * scores + parameters[1]
+        off = weight * (expit(odds) - target)
+        value = -np.sum(weight * (target * log_expit(odds) + (1.0 - target) * log_expit(-odds)))
+        return float(value), np.array([off @ scores, off.sum()])
 
-    level = (0.0, 0.0) if option == "slope" else (None, None)
-    found = minimize(
-        loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=[(_LEAST_SLOPE, _MOST_SLOPE), level]
-    )
-    return float(found.x[0] / spread), float(found.x[1])
+    bounds = [(_LEAST_SLOPE, _MOST_SLOPE), (level, level)]
+    found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(found.x[0]), float(found.x[1])

@@ -14,8 +14,8 @@ C : float
     Penalty of mistakes against a wide margin. Increase it if bags that were learned from are judged wrongly, decrease
     it if new ones are; compare several by cross-validation.
 gamma : float or None
-    Inverse squared width of the Gaussian kernel, exp(-gamma |x - z|²), in units of standardised features. None takes
-    1 / D for D features. Increase it where the answers are too smooth.
+    Inverse squared width of the Gaussian kernel, ``exp(-gamma |x - z|²)``, in units of standardised features. None
+    takes 1 / D for D features. Increase it where the answers are too smooth.
 standardize : bool
     Shift and scale every feature to mean 0 and variance 1, as measured in ``fit`` and stored with the model. Use False
     if the features have a common unit and their sizes matter.
