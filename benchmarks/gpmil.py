@@ -40,12 +40,6 @@ def fit(bags, y, settings):
 # ---------------------------------------------------------------- the soft maximum and its mode
 
 
-def mode_score(model, bags):
-    """The soft maximum of the posterior means: above 0, (27) of the paper calls the bag positive."""
-    sums = np.logaddexp.reduceat(model.sharpness * model.predict_latent(bags)[0], bags.offsets[:-1])
-    return (sums - (np.log(bags.sizes) if model.pooling == "mean" else 0.0)) / model.sharpness
-
-
 def drawn_folds(y, repeats):
     """(repeats, B) the fold in which each bag is tested."""
     folds = np.empty((repeats, len(y)), dtype=int)
@@ -58,7 +52,7 @@ def drawn_folds(y, repeats):
 def fold_cell(bags, y, fold, number, settings):
     train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
     model = fit(bags[train], y[train], settings)
-    return (model.predict_proba(bags[test])[:, 1] > 0.5) == y[test], (mode_score(model, bags[test]) > 0) == y[test]
+    return (model.predict_proba(bags[test])[:, 1] > 0.5) == y[test], model.predict(bags[test]) == y[test]
 
 
 def modes(_, options):
@@ -67,7 +61,7 @@ def modes(_, options):
         with np.load(Path(options.data) / f"{name}.npz", allow_pickle=False) as file:
             bags, y, folds = Bags(file["X"], file["bag"]), file["y"].astype(int), file.get("folds")
         folds = drawn_folds(y, options.repeats) if folds is None else folds[: options.repeats]
-        settings = {"approximation": "softmax"} | options.settings
+        settings = {"approximation": "softmax", "decision": "mode"} | options.settings
         cells = [(row, number) for row in folds for number in np.unique(row)]
         right = Parallel(options.jobs)(delayed(fold_cell)(bags, y, row, number, settings) for row, number in cells)
         ways = (np.concatenate(way).reshape(len(folds), -1).mean(axis=1) for way in zip(*right, strict=True))

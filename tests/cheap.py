@@ -8,11 +8,13 @@ CHEAP = {
     "alp-svm": COLD,
     "attention-mil": {"hidden": 8, "attention": 4, "n_epochs": 8, "learning_rate": 0.05},
     "aw-svm": COLD,
+    "bag-statistics-svm": {"C": (1.0, 10.0), "gamma": (0.1,)},
     "dd": {"n_starts": 5},
     "em-dd": {"n_starts": 2},
     "em-proportions": {"n_centres": 20},
     "mica": {"n_centres": 20},
     "pl-aggd": {"max_rounds": 3},
+    "proportion-svm": {"n_starts": 2},
 }
 
 

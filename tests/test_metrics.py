@@ -32,6 +32,16 @@ def test_measures_agree_with_scikit_learn(sample):
     assert metrics.instance_report(y, p) == report
 
 
+def test_recall_at_precision_is_the_best_threshold_of_all():
+    y, p = np.array([1, 1, 0, 1, 0, 1]), np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.5])
+    finds = [(np.mean(y[p >= t]), y[p >= t].sum() / y.sum()) for t in np.unique(p)]
+    for precision in (0.6, 0.7, 0.75, 1.0):
+        expected = max(recall for right, recall in finds if right >= precision)
+        assert metrics.recall_at_precision(y, p, precision) == pytest.approx(expected)
+    assert metrics.recall_at_precision([0, 1], [0.9, 0.1]) == 0.0
+    assert math.isnan(metrics.recall_at_precision([0, np.nan], [0.9, 0.1]))
+
+
 def test_a_wrong_certainty_costs_everything_and_a_right_one_nothing():
     assert metrics.log_likelihood([1, 0], [0.0, 0.0]) == -math.inf
     assert metrics.log_likelihood([1, 0], [1.0, 0.0]) == 0.0
@@ -205,3 +215,26 @@ def test_nothing_stated_is_nothing_measured():
 
 def test_an_impossible_range_costs_everything():
     assert metrics.count_report([2], [2], [0.0], [0], [1])["range_log_likelihood"] == -math.inf
+
+
+# ---------------------------------------------------------------- the expected AUC
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_expected_auc_is_the_sum_over_all_pairs(ties):
+    p = np.random.default_rng(0).random(30).round(1 if ties else 8)
+    right = total = 0.0
+    for i in range(30):
+        for j in range(30):
+            if i != j:
+                weight = p[i] * (1 - p[j])
+                right += weight * (1.0 if p[i] > p[j] else 0.5 if p[i] == p[j] else 0.0)
+                total += weight
+    assert metrics.expected_auc(p) == pytest.approx(right / total)
+
+
+def test_expected_auc_of_certainties_and_of_nothing():
+    assert metrics.expected_auc([0.0, 1.0, 1.0]) == 1.0
+    assert metrics.expected_auc([0.5, 0.5]) == 0.5
+    assert np.isnan(metrics.expected_auc([1.0, 1.0]))
+    assert np.isnan(metrics.expected_auc([0.3]))

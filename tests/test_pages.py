@@ -34,3 +34,11 @@ def test_theory_gpmil_says_how_far_the_floor_of_the_eigenvalues_moves_the_eviden
     values = torch.linalg.eigvalsh(precision(loss, phi, phi @ model.posterior_.mean[:, 0])).numpy()
     assert values[0] == pytest.approx(smallest, abs=0.006)
     assert 0.5 * np.log(np.maximum(values, FLOOR) / values).sum() == pytest.approx(gap, abs=0.006)
+
+
+@pytest.mark.parametrize(("gamma", "largest"), [(1.0, 0.07), (2.0, 1.8)])
+def test_theory_gpmil_says_that_the_generalised_logistic_is_not_log_concave(gamma, largest):
+    a = np.linspace(-30.0, 30.0, 60_001)
+    log_odds = gamma * (np.logaddexp(0.0, gamma * (1.0 + a)) - np.logaddexp(0.0, gamma * (1.0 - a)))
+    bend = np.gradient(np.gradient(-np.logaddexp(0.0, -log_odds), a), a)[5:-5]
+    assert bend.max() == pytest.approx(largest, rel=0.05)

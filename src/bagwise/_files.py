@@ -13,10 +13,8 @@ from typing import IO
 
 from bagwise.exceptions import BagDataError
 
-try:
+if sys.platform != "win32":  # Windows has no such locks: there, nothing is cleaned up and nothing is kept apart
     import fcntl
-except ImportError:  # Windows has no such locks: there, nothing is cleaned up and nothing is kept apart
-    fcntl = None  # type: ignore[assignment]
 
 PathLike = str | os.PathLike[str]
 
@@ -174,7 +172,7 @@ def _remove_unless_held(path: Path) -> None:
 
 def _lock(handle: int, *, wait: bool = False) -> bool:
     """Lock an open file until it is closed, at the latest by the end of the process; False where another holds it."""
-    if fcntl is None:
+    if sys.platform == "win32":
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

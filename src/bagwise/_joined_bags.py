@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bagwise import _columns as columns
 from bagwise import _validation as check
-from bagwise._matrices import check_same_columns, feature_matrix
+from bagwise._matrices import check_same_columns, feature_matrix, stacked_rows
 from bagwise._totals import joined_weights
 from bagwise.exceptions import BagDataError
 
@@ -25,7 +24,7 @@ def bags_of_list(cls: type[Any], arrays: Iterable[Any], ids: Iterable[Any] | Non
     check_same_columns(checked, bag_ids)
     matrices = [matrix for matrix, _ in checked]
     groups = np.repeat(np.array(bag_ids, dtype=object), [matrix.shape[0] for matrix in matrices])
-    return cls(_stacked(matrices), groups, feature_names=checked[0][1])
+    return cls(stacked_rows(matrices), groups, feature_names=checked[0][1])
 
 
 def bag_ids_of(ids: Iterable[Any] | None, n_bags: int) -> tuple[str, ...]:
@@ -46,7 +45,7 @@ def joined_bags(cls: type[Any], parts: Iterable[Any]) -> Any:
     groups = np.repeat(np.array(ids, dtype=object), np.concatenate([bags.sizes for bags in listed]))
     lengths = [bags.n_instances for bags in listed]
     joined = cls(
-        _stacked([bags.X for bags in listed]),
+        stacked_rows([bags.X for bags in listed]),
         groups,
         feature_names=listed[0].feature_names,
         known=columns.joined([bags.known for bags in listed], lengths),
@@ -57,12 +56,6 @@ def joined_bags(cls: type[Any], parts: Iterable[Any]) -> Any:
     if all(bags.group is None for bags in listed):
         return joined
     return joined.with_group(key for bags in listed for key in bags.group or bags.ids)
-
-
-def _stacked(matrices: list[Any]) -> Any:
-    """Rows after rows; sparse as soon as some of them are."""
-    sparse = any(map(scipy.sparse.issparse, matrices))
-    return scipy.sparse.vstack(matrices) if sparse else np.concatenate(matrices)
 
 
 def _bag_matrix(array: Any, bag: str) -> tuple[Any, tuple[str, ...] | None]:

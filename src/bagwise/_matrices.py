@@ -132,6 +132,12 @@ def _parse_objects(array: NDArray[Any]) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
+def stacked_rows(matrices: Sequence[Matrix]) -> Matrix:
+    """Rows after rows; sparse as soon as some of them are."""
+    sparse = any(map(scipy.sparse.issparse, matrices))
+    return scipy.sparse.vstack(matrices).tocsr() if sparse else np.concatenate(matrices)
+
+
 def check_not_empty(X: Matrix) -> None:
     """At least one row and one column."""
     for count, what in zip(X.shape, ("sample(s)", "feature(s)"), strict=True):
@@ -158,6 +164,21 @@ def check_same_columns(checked: Sequence[tuple[Matrix, tuple[str, ...] | None]],
 def column_name(column: int, names: Sequence[str] | None) -> str:
     """A column for an error message: by its name, or by its number."""
     return f"column {names[column]!r}" if names is not None else f"column {column}"
+
+
+def column_number(column: Any, n_features: int, names: Sequence[str] | None) -> int:
+    """The number of a column that a user names, or numbers."""
+    if isinstance(column, str) and names is not None and column in names:
+        return list(names).index(column)
+    if isinstance(column, int | np.integer) and 0 <= column < n_features:
+        return int(column)
+    named = f", named {', '.join(names[:8])}{' …' if len(names) > 8 else ''}." if names else " without names."
+    raise BagDataError(f"features: there is no column {column!r}; the bags have columns 0 to {n_features - 1}{named}")
+
+
+def axis_name(column: int, names: Sequence[str] | None) -> str:
+    """A column for a picture or a table: its name, or "feature 3"."""
+    return f"feature {column}" if names is None else names[column]
 
 
 def check_finite(X: Matrix, ids: Sequence[str], index: Ints, rows: Ints, names: Sequence[str] | None) -> None:

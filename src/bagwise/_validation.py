@@ -216,6 +216,11 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
     return int(value)
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value out of a file is a whole number that an array can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
 def check_bytes(name: str, value: Any) -> int | None:
     """A number of bytes, or text such as "4GB"; None as it is."""
     if value is None:

@@ -9,6 +9,7 @@ import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bagwise._matrices import axis_name, column_number
 from bagwise._validation import check_count, check_option, random_stream
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
@@ -125,21 +126,8 @@ def _shuffled(bags: Bags, columns: list[int], random: np.random.RandomState) -> 
 
 def _columns(entry: Any, bags: Bags) -> list[int]:
     several = isinstance(entry, list | tuple | np.ndarray)
-    return [_column_number(name, bags) for name in (entry if several else [entry])]
-
-
-def _column_number(name: Any, bags: Bags) -> int:
-    names = bags.feature_names or ()
-    if isinstance(name, str) and name in names:
-        return names.index(name)
-    if isinstance(name, int | np.integer) and 0 <= name < bags.n_features:
-        return int(name)
-    raise BagDataError(
-        f"features: there is no column {name!r}; the bags have columns 0 to {bags.n_features - 1}"
-        + (f", named {', '.join(names[:8])}{' …' if len(names) > 8 else ''}." if names else " without names.")
-    )
+    return [column_number(name, bags.n_features, bags.feature_names) for name in (entry if several else [entry])]
 
 
 def _name(columns: list[int], bags: Bags) -> str:
-    names = bags.feature_names or tuple(f"feature {column}" for column in range(bags.n_features))
-    return " + ".join(names[column] for column in columns)
+    return " + ".join(axis_name(column, bags.feature_names) for column in columns)

@@ -185,7 +185,7 @@ def check_duplicates(estimator: Any) -> None:
 def check_missing_labels(estimator: Any) -> None:
     """A bag without a label states nothing; no label at all leaves the prior, with a warning.
 
-    (Without any candidate there is no class to speak of: an error.)
+    (Without any candidate there is no class at all: an error.)
     """
     bags, y = small_problem(estimator)
     some = y.astype(float)

@@ -2,8 +2,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
-from bagwise import BagDataError, Bags
+from bagwise import BagDataError, BagDataWarning, Bags
 from bagwise.baselines import BagStatisticsSVM
 from bagwise.baselines.bag_statistics_svm import bag_statistics
 from bagwise.datasets import make_bags
@@ -33,19 +37,35 @@ def test_it_learns_what_statistics_show(bags):
     assert clone(model).get_params() == model.get_params()
 
 
-def test_linear_has_no_width_to_choose(bags):
-    model = BagStatisticsSVM("linear", **SMALL).fit(*bags)
-    assert set(model.search_.best_params_) == {"svc__C"}
-
-
-def test_it_needs_two_classes(bags):
+def test_constants_are_those_of_the_best_accuracy_on_bags_held_out(bags):
     X, y = bags
-    with pytest.raises(BagDataError, match=r"two classes with at least two bags each, got 1 classes with \[60\]"):
-        BagStatisticsSVM(**SMALL).fit(X, np.zeros_like(y))
+    model = BagStatisticsSVM(**SMALL).fit(X, y)
+    machine = model.machines_[0].machine
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    rows, found = bag_statistics(X), {}
+    for C in SMALL["C"]:
+        for gamma in SMALL["gamma"]:
+            solver = make_pipeline(StandardScaler(), SVC(C=C, gamma=gamma))
+            found[C, gamma] = np.mean([solver.fit(rows[a], y[a]).score(rows[b], y[b]) for a, b in folds.split(rows, y)])
+    assert found[machine.C, machine.gamma] == max(found.values())
+    solver = make_pipeline(StandardScaler(), SVC(C=machine.C, gamma=machine.gamma)).fit(rows, y)
+    assert machine.scores(model._scaled(X)) == pytest.approx(solver.decision_function(rows))
 
 
-def test_few_bags_of_a_class_mean_fewer_folds(bags):
+def test_linear_has_no_width_to_choose(bags):
+    assert BagStatisticsSVM("linear", **SMALL).fit(*bags).machines_[0].machine.gamma == 0.0
+
+
+def test_single_bag_of_a_class_takes_the_middle_of_the_lists(bags):
     X, y = bags
     rare = np.zeros_like(y)
-    rare[:2] = 1
-    assert BagStatisticsSVM(**SMALL).fit(X, rare).search_.n_splits_ == 2
+    rare[0] = 1
+    with pytest.warns(BagDataWarning, match="single bag"):
+        machine = BagStatisticsSVM(**SMALL).fit(X, rare).machines_[0].machine
+    assert (machine.C, machine.gamma) == (10.0, 0.1)
+
+
+@pytest.mark.parametrize("wrong", [{"C": 1.0}, {"gamma": ()}, {"C": (1.0, -1.0)}, {"kernel": "poly"}], ids=str)
+def test_settings_of_the_search_are_checked(bags, wrong):
+    with pytest.raises(BagDataError, match=next(iter(wrong))):
+        BagStatisticsSVM(**wrong).fit(*bags)

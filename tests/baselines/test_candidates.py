@@ -1,14 +1,19 @@
 """Partial-label baselines: against brute force, finite differences and a general solver."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
 from bagwise import Bags
-from bagwise.baselines import CLPL, PLAGGD, PLKNN
+from bagwise.baselines import CLPL, PLAGGD, PLKNN, SURE, ConditionalMixture
 from bagwise.baselines._base.candidate_baseline import summaries
 from bagwise.baselines.clpl import clpl_loss
+from bagwise.baselines.conditional_mixture import class_frequencies, posterior_of_regions
 from bagwise.baselines.pl_aggd import _confidences, _graph, onto_simplex, ridge_regression
+from bagwise.baselines.sure import confidences
+from bagwise.exceptions import ConvergenceWarning
 
 RNG = np.random.default_rng(0)
 
@@ -25,7 +30,7 @@ def classes(n_bags=60, seed=0, n_false=1):
 
 
 @pytest.mark.parametrize("summary", ["mean", "maxmin"])
-@pytest.mark.parametrize("method", [PLKNN, CLPL, PLAGGD])
+@pytest.mark.parametrize("method", [PLKNN, CLPL, PLAGGD, SURE, ConditionalMixture])
 def test_classes_are_learned_from_candidates(method, summary):
     bags, table, _ = classes()
     new, _, y = classes(seed=1)
@@ -109,3 +114,53 @@ def test_graph_and_confidences_lower_what_they_minimise():
     assert cost(found) < cost(belief)
     nearby = [onto_simplex(found + 0.05 * RNG.normal(size=found.shape), table) for _ in range(50)]
     assert cost(found) <= min(map(cost, nearby)) + 1e-6
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 0.3, 1.0, 3.0])
+def test_confidences_of_sure_are_the_best_of_a_grid(sharpness):
+    outputs = RNG.normal(scale=0.6, size=(6, 3))
+    table = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1], [0, 0, 1]], dtype=bool)
+    steps = np.arange(101) / 100
+    grid = np.array([(a, b, 1 - a - b) for a in steps for b in steps if a + b < 1 + 1e-9])
+    found = confidences(outputs, table, sharpness)
+    assert np.allclose(found.sum(axis=1), 1.0)
+    for row, allowed, p in zip(outputs, table, found, strict=True):
+        points = grid[(np.abs(grid[:, ~allowed]) < 1e-9).all(axis=1)]
+        cost = ((points - row) ** 2).sum(axis=1) - sharpness * points.max(axis=1)
+        assert ((p - row) ** 2).sum() - sharpness * p.max() <= cost.min() + 1e-9
+
+
+def test_posterior_of_regions_is_bayes_rule_written_out():
+    scores, classes = RNG.normal(size=(4, 2)), RNG.dirichlet(np.ones(3), size=2)
+    table = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]], dtype=bool)
+    found, value = posterior_of_regions(scores, classes, table)
+    total = 0.0
+    for i in range(4):
+        gate = np.exp(scores[i]) / np.exp(scores[i]).sum()
+        joint = np.array([[gate[k] * classes[k, c] * table[i, c] for c in range(3)] for k in range(2)])
+        assert np.allclose(found[i], joint / joint.sum())
+        total += np.log(joint.sum())
+    assert value == pytest.approx(total)
+
+
+def test_frequencies_of_a_region_have_a_little_of_every_class():
+    belief = RNG.random((5, 2, 3))
+    for k, row in enumerate(class_frequencies(belief)):
+        counts = belief[:, k].sum(axis=0) + 0.3
+        assert np.allclose(row, counts / counts.sum())
+
+
+def test_em_of_the_conditional_mixture_never_lowers_its_objective():
+    """Fits of one round more are at least as good: the likelihood of the candidates with both priors."""
+    bags, table, _ = classes(24, n_false=1)
+    rows = summaries(bags, "mean")
+    values = []
+    for rounds in (1, 2, 4, 8):
+        model = ConditionalMixture(4, C=0.5, max_rounds=rounds, standardize=False, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine = model.fit(bags, table).machines_[0].machine
+        likelihood = np.log((machine.class_scores(rows) * table).sum(axis=1)).sum()
+        values.append(likelihood + 0.3 * np.log(machine.classes).sum() - (machine.gate[:-1] ** 2).sum())
+    assert values == sorted(values)
+    assert values[-1] > values[0] + 0.1

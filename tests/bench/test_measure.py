@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from bagwise import Bags
-from bagwise.baselines import BagStatisticsSVM
+from bagwise.bag_models.rules import SoftMax
 from bagwise.bench.description import Model, Part, Split
-from bagwise.bench.measure import PerColumn, binary_answers, build, class_answers, lengthscale_answers
-from bagwise.datasets import make_bags
+from bagwise.bench.measure import binary_answers, build, class_answers, lengthscale_answers
 from bagwise.gp.kernels import make_kernel
 
 BAGS = Bags(np.arange(5.0)[:, None], [0, 0, 1, 1, 2])
@@ -44,6 +43,22 @@ def test_binary_answers_are_per_level_and_undefined_where_one_class_is_alone():
     assert found.scores["row"]["bag score"] == pytest.approx([0.1, 0.3, 0.4])
 
 
+def test_accuracy_of_a_model_that_decides_by_the_mode_is_that_of_its_decisions():
+    class ByMode(Oracle):
+        rule_ = SoftMax("sum", 1.0, "mode")
+
+        def predict(self, bags):
+            return np.array([0, 1, 1])
+
+        def _several(self):
+            return False
+
+    found = binary_answers(ByMode(), split(bag_truth=np.array([0.0, 1.0, 1.0])))
+    assert found.metrics["row"]["bag accuracy"] == 1.0
+    assert found.scores["row"]["bag called"] == [0, 1, 1]
+    assert binary_answers(Oracle(), split(bag_truth=np.array([0.0, 1.0, 1.0]))).metrics["row"]["bag accuracy"] < 0.5
+
+
 def test_several_columns_fill_several_rows():
     class Two(Oracle):
         classes_ = np.array([[0, 1], [0, 1]])
@@ -57,28 +72,6 @@ def test_several_columns_fill_several_rows():
     found = binary_answers(Two(), Split({}, (part,))).metrics
     assert found["first"]["instance auc"] == 1.0
     assert found["second"]["instance auc"] == 0.0
-
-
-def test_a_decision_function_has_no_log_likelihood():
-    bags, y, instance_y = make_bags(20, 4, random_state=0)
-    model = BagStatisticsSVM(C=(1.0,), gamma=(0.1,), cv=2).fit(bags, y)
-    part = Part(bags, ("row",), y.astype(float), instance_y.astype(float))
-    found = binary_answers(model, Split({}, (part,))).metrics["row"]
-    assert found["bag accuracy"] == model.score(bags, y)
-    assert "bag log_likelihood" not in found
-    assert not any(name.startswith("instance") for name in found)
-
-
-def test_a_baseline_takes_label_columns_one_by_one():
-    bags, y, _ = make_bags(20, 4, random_state=0)
-    table = np.column_stack([y, 1 - y, np.zeros_like(y)])
-    model = build(Model("SVM", "BagStatisticsSVM", {"C": (1.0,), "gamma": (0.1,), "cv": 2}), 0, several=True)
-    assert isinstance(model, PerColumn)
-    scores = model.fit(bags, table).decision_function(bags)
-    single = build(Model("SVM", "BagStatisticsSVM", {"C": (1.0,), "gamma": (0.1,), "cv": 2}), 0).fit(bags, y)
-    assert np.array_equal(scores[:, 0], single.decision_function(bags))
-    assert (scores[:, 2] == 0).all()
-    assert not isinstance(build(Model("GP", "MILGPProbit"), 0, several=True), PerColumn)
 
 
 def test_models_are_told_the_device_and_baselines_are_not():
@@ -96,7 +89,9 @@ def test_class_answers():
 
     truth = {"bag_truth": np.array([0.0, 1.0, 1.0]), "instance_truth": np.array([0.0, 2.0, 2.0, np.nan, 1.0])}
     found = class_answers(Classes(), split(**truth)).metrics["row"]
-    assert found == {"bag accuracy": pytest.approx(2 / 3), "instance accuracy": 0.5, "instances found": 0.5}
+    expected = {"bag accuracy": 2 / 3, "instance accuracy": 0.5, "instances found": 0.5}
+    ranked = {"instance average_precision": (0.5 + 0.25) / 2, "instance recall_at_precision_90": 0.0}
+    assert found == pytest.approx(expected | ranked)
 
 
 def test_lengthscale_answers():
@@ -118,4 +113,17 @@ def test_instances_of_no_class_are_not_among_those_that_are_found():
     bags = Bags(np.zeros((4, 1)), np.zeros(4))
     part = Part(bags, ("row",), np.array([0.0]), np.array([0.0, 1.0, 2.0, np.nan]))
     found = class_answers(Told(), Split({}, (part,))).metrics["row"]
-    assert found == pytest.approx({"bag accuracy": 1.0, "instance accuracy": 2 / 3, "instances found": 0.5})
+    expected = {"bag accuracy": 1.0, "instance accuracy": 2 / 3, "instances found": 0.5}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
+def test_training_bags_count_as_right_by_their_best_candidate():
+    class Told:
+        def predict_proba(self, bags):
+            return np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])[: len(bags)]
+
+    bags = Bags(np.zeros((2, 1)), [0, 1])
+    part = Part(bags, ("row",), np.array([1.0, 0.0]))
+    told = {"candidates": (bags, np.array([[0, 1, 1], [0, 1, 1]]))}
+    found = class_answers(Told(), Split(told, (part,), part)).metrics["row"]
+    assert found == {"bag accuracy": 0.5, "candidate accuracy": 0.5}

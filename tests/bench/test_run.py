@@ -177,7 +177,7 @@ def test_a_worker_that_dies_costs_only_its_cell():
         return None if cell.fold == 1 else {"key": cell.key, "error": None}
 
     cells = cells_of(tiny_table(), Choice(only=("calm", "probit")))
-    found = [record for _, record, _ in work_through(cells, OneCrew(die, Path()))]
+    found = [record for _, record, _ in work_through(SplitQueue(cells), OneCrew(die, Path()))]
     assert [record["error"] is None for record in found] == [True, False, True]
     assert "died" in found[1]["error"]
 
@@ -186,7 +186,7 @@ def test_a_process_that_dies_is_replaced():
     cells = cells_of(tiny_table(), Choice(only=("calm", "probit")))
     crew = ProcessCrew(die_in_the_middle, Path(), 1)
     try:
-        found = [record for _, record, _ in work_through(cells, crew)]
+        found = [record for _, record, _ in work_through(SplitQueue(cells), crew)]
     finally:
         crew.close()
     assert [record["error"] is None for record in found] == [True, False, True]

@@ -8,7 +8,7 @@ from scipy import stats
 from tests.bench.tiny_table import tiny_table
 
 from bagwise.bench.description import typed
-from bagwise.bench.render import html_page, markdown_page, number_text, spoken
+from bagwise.bench.render import html_page, in_words, markdown_page, number_text
 from bagwise.bench.summary import MEAN_ROW, paired_t_test, summarise
 
 
@@ -180,5 +180,5 @@ def test_pages_say_published_measured_and_difference(values):
 def test_numbers_and_names_read_well():
     assert [number_text(v) for v in (0.5, -0.0364, 3.2038, math.nan)] == [".500", "−.036", "3.204", "–"]
     assert [number_text(v, sign=True) for v in (0.0, 0.1, -0.1, -0.0001)] == ["+.000", "+.100", "−.100", "+.000"]
-    assert spoken("instance average_precision") == "instance average precision"
-    assert spoken("lengthscale") == "lengthscale"
+    assert in_words("instance average_precision") == "instance average precision"
+    assert in_words("lengthscale") == "lengthscale"

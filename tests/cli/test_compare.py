@@ -44,14 +44,15 @@ def test_compare_prints_tables_writes_a_page_and_the_printed_command_fits(folder
     assert len(list(tmp_path.glob("*.safetensors"))) == 1
 
 
-def test_baseline_that_is_best_is_fitted_in_python():
+def test_baseline_that_is_best_is_fitted_by_the_same_command():
     model = Model("bag-statistics-svm", "BagStatisticsSVM", {"cv": 2})
     sizes = {"test": 1, "train": 2}
     record = {"model": model.name, "repeat": 0, "fold": 0, "metrics": {"bags": {"bag auc": 1.0}}, "sizes": sizes}
     result = ComparisonResult((model,), ("bag auc",), "bag auc", 1, (record,))
-    lines = how_to_fit(result, Path("cells.csv"), {"--bag": "slide"})
-    assert lines[0] == "from bagwise.baselines import BagStatisticsSVM"
-    assert lines[1] == "model = BagStatisticsSVM(cv=2, random_state=0).fit(bags, y)"
+    (line,) = how_to_fit(result, Path("cells.csv"), {"--bag": "slide"})
+    assert line == (
+        "bagwise fit cells.csv --model bag-statistics-svm --bag slide --set cv=2 -o bag-statistics-svm.safetensors"
+    )
 
 
 def test_same_command_again_measures_nothing(folder, tmp_path):

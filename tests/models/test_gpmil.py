@@ -12,9 +12,13 @@ from sklearn.model_selection import GridSearchCV
 import bagwise
 from bagwise import GPMIL, BagDataError, BagDataWarning, Bags
 from bagwise.active import suggest
+from bagwise.bag_models.soft_max import BagLosses, Pooling, SoftMaxLoss
 from bagwise.datasets import make_bags, make_molecule_bags
 from bagwise.gp.features import Features
 from bagwise.inference.laplace import pooled_rows
+from bagwise.inference.laplace.mode import precision
+from bagwise.numerics.links import LINKS
+from bagwise.numerics.segments import Segments
 
 BOTH = pytest.mark.parametrize("approximation", ["witness", "softmax"])
 
@@ -291,6 +295,11 @@ def test_another_kernel_and_labels_by_id(problem):
         {"link": "cauchit"},
         {"witnesses": "firm"},
         {"n_stages": 0},
+        {"decision": "mean"},
+        {"floor": 0.0},
+        {"floor": 1.5},
+        {"averaging": "yes"},
+        {"kernel_prior": 1},
         {"n_starts": 0},
         {"n_restarts": 0},
         {"learn": "yes"},
@@ -328,3 +337,76 @@ def test_musk1_by_witnesses(shared_data):
         model = GPMIL(n_restarts=1, random_state=0).fit(bags[folds != fold], y[folds != fold])
         right += (model.predict(bags[folds == fold]) == y[folds == fold]).sum()
     assert right / len(y) >= 0.84
+
+
+# ---------------------------------------------------------------- as printed in the paper
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_decision_by_the_mode_is_equation_27(problem, pooling, tmp_path):
+    """sign(1 / (1 + (Σ exp μ)⁻¹) − ½), μ being the posterior means; the probability stays the average."""
+    bags, y = problem[:2]
+    settings = {"learn": False, "n_inducing": 20, "pooling": pooling, "random_state": 0, "kernel": scaled(8.0)}
+    by_mode = GPMIL("softmax", decision="mode", **settings).fit(bags, y)
+    usual = GPMIL("softmax", **settings).fit(bags, y)
+    means = np.split(by_mode.predict_latent(bags)[0], bags.offsets[1:-1])
+    pooled = np.array([np.exp(mu).sum() if pooling == "sum" else np.exp(mu).mean() for mu in means])
+    assert np.array_equal(by_mode.predict(bags) == 1, 1 / (1 + 1 / pooled) > 0.5)
+    assert np.array_equal(by_mode.predict_proba(bags), usual.predict_proba(bags))
+    assert np.array_equal(usual.predict(bags) == 1, usual.predict_proba(bags)[:, 1] > 0.5)
+    by_mode.save(tmp_path / "m")
+    assert np.array_equal(bagwise.load(tmp_path / "m").predict(bags), by_mode.predict(bags))
+    if pooling == "sum":
+        assert not np.array_equal(by_mode.predict(bags), usual.predict(bags))
+
+
+def test_decision_by_the_mode_is_that_by_the_probability_under_witnesses(problem):
+    bags, y = problem[:2]
+    first, second = (
+        GPMIL(decision=decision, learn=False, n_inducing=20, random_state=0).fit(bags, y).predict(bags)
+        for decision in ("probability", "mode")
+    )
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("floor", [1e-3, 0.7, 1.0])
+def test_floor_is_the_smallest_eigenvalue_of_the_curvature_at_the_mode(floor):
+    """(20) of the paper: Q = Σ max(λ, ε) v vᵀ, whose determinant is that of the evidence."""
+    bags, y, _ = make_bags(30, (20, 40), random_state=2)
+    model = GPMIL("softmax", learn=False, n_inducing=60, floor=floor, random_state=0).fit(bags, y)
+    losses = BagLosses(torch.from_numpy(y.astype(float)), LINKS["logistic"])
+    loss = SoftMaxLoss(losses, Segments(torch.from_numpy(bags.offsets.copy())), Pooling())
+    phi, v = torch.from_numpy(model.features_.transform(bags)[0]), model.posterior_.mean[:, 0]
+    values = np.linalg.eigvalsh(precision(loss, phi, phi @ v).numpy())
+    assert values.min() < 0.7  # so that the floor matters
+    lifted = np.maximum(values, floor)
+    factor = model.posterior_.factors[0].numpy()
+    assert np.allclose(np.linalg.eigvalsh(factor @ factor.T), lifted)
+    height = float(loss.value(phi @ v) + 0.5 * v @ v)
+    assert model.log_evidence_ == pytest.approx(-height - 0.5 * np.log(lifted).sum())
+
+
+@BOTH
+def test_evidence_without_the_prior_of_the_kernel_ends_higher(problem, approximation):
+    bags, y = problem[0][:25], problem[1][:25]
+    settings = {"n_restarts": 1, "random_state": 0}
+    with_prior, alone = (
+        GPMIL(approximation, kernel_prior=prior, **settings).fit(bags, y).log_evidence_ for prior in (True, False)
+    )
+    assert alone > with_prior + 0.01
+
+
+@pytest.mark.parametrize(
+    "changes", [{"witnesses": "alternating"}, {"n_stages": None}, {"averaging": False, "n_stages": 1}]
+)
+def test_published_alternations_learn_the_bags(problem, changes):
+    bags, y = problem[:2]
+    model = GPMIL(learn=False, n_inducing=30, random_state=0, kernel=scaled(8.0), **changes).fit(bags, y)
+    assert model.score(bags, y) > 0.8
+
+
+def scaled(variance):
+    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()).double()
+    kernel.outputscale = variance
+    kernel.base_kernel.lengthscale = 2.0
+    return kernel

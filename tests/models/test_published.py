@@ -43,6 +43,7 @@ SETTINGS = {
     GPMIL: {
         "approximation": "witness",
         "witnesses": "soft",
+        "decision": "mode",
         "n_stages": 3,
         "pooling": "sum",
         "sharpness": 1.0,

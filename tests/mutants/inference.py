@@ -18,7 +18,7 @@ GIBBS = (
     "::test_chunking_does_not_matter ::test_the_seed_decides_and_a_sweep_can_be_repeated"
 )
 SAMPLING = (
-    "models/_base/test_sampling.py ::test_warm_start_adds_samples "
+    "models/_base/test_chains.py ::test_warm_start_adds_samples "
     "::test_only_n_samples_over_the_limit_are_thinned ::test_diagnostics_hold_the_promised_quantities "
     "::test_a_checkpoint_of_another_run_is_refused ::test_warm_start_refuses_other_data "
     "::test_a_loaded_sampler_has_its_chains"
@@ -168,10 +168,17 @@ MUTANTS = [
             "FIRST_SHARPNESS, GROWTH = 0.1, 10.0",
             "FIRST_SHARPNESS, GROWTH = 0.1, 100.0",
         ),
+        ("witnesses are averaged where they should not be", "if self._schedule.averaged else 1.0", "if True else 1.0"),
+        (
+            "witnesses alternate softly",
+            "return hard_witness(scores, segments)",
+            "return soft_witness(scores, segments, 1.0)",
+        ),
+        ("the annealing never ends by itself", "and same and self.stage", "and False and self.stage"),
         (
             "the last temperature is left out",
-            "to_come = self._schedule.n_stages - 1 - self._stage",
-            "to_come = self._schedule.n_stages - 2 - self._stage",
+            "self._last_stage = schedule.most_stages - 1",
+            "self._last_stage = schedule.most_stages - 2",
         ),
     ),
     *mutants_of(
@@ -292,8 +299,8 @@ MUTANTS = [
         f"{SOLVERS} inference/candidates/test_exact.py ::test_with_an_orthogonal_set_of_probes_the_gradient_is_exact",
         (
             "the latent mean has the wrong sign of the noise",
-            "latent = targets.value - targets.noise * solution.x[:, :, 0]",
-            "latent = targets.value + targets.noise * solution.x[:, :, 0]",
+            "return targets.value - targets.noise * weights",
+            "return targets.value + targets.noise * weights",
         ),
         (
             "the data term of the gradient has the wrong sign",
@@ -332,8 +339,8 @@ MUTANTS = [
         "inference/kernel_learning/test_search_in_numbers.py",
         (
             "the gradient of the prior has the wrong sign",
-            "gradient - away / self._spread",
-            "gradient + away / self._spread",
+            "gradient - away / self._prior_width",
+            "gradient + away / self._prior_width",
         ),
         ("the last point is kept instead of the best", "if value > self._best:", "if value > -math.inf:"),
         (

@@ -5,7 +5,7 @@ from tests.mutants.mutant import mutants_of
 PARTS = "predict/test_parts.py"
 ESTIMATOR = "models/_base/test_estimator.py"
 SAMPLING = (
-    "models/_base/test_sampling.py ::test_diagnostics_hold_the_promised_quantities "
+    "models/_base/test_chains.py ::test_diagnostics_hold_the_promised_quantities "
     "::test_to_arviz_has_label_columns_last "
     "::test_a_chain_that_has_not_converged_says_so_where_fit_was_called "
     "::test_interruption_keeps_the_draws_and_warm_start_goes_on"
@@ -191,7 +191,11 @@ MUTANTS = [
             "np.lexsort((-values[: bags.n_instances], bags.index))",
             "np.lexsort((values[: bags.n_instances], bags.index))",
         ),
-        ("witnesses of the last temperature are judged as at the first", "self._schedule.final_sharpness)", "0.1)"),
+        (
+            "witnesses of the last temperature are judged as at the first",
+            "max(each.sharpness for each in annealed)",
+            "0.1",
+        ),
     ),
     *mutants_of(
         "models/vgpmil.py",

@@ -64,12 +64,12 @@ MUTANTS = [
     ),
     *mutants_of(
         "plots/reliability.py",
-        "plots/test_plots.py",
+        "plots/test_reliability.py",
         ("the interval of a share is half as wide", "half = z * np.sqrt(", "half = 0.5 * z * np.sqrt("),
     ),
     *mutants_of(
         "plots/bag.py",
-        "plots/test_plots.py",
+        "plots/test_bag.py",
         (
             "the least probable come first",
             'np.argsort(-self.probability, kind="stable")[:max_instances]',
@@ -83,7 +83,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "plots/decision_map.py",
-        "plots/test_plots.py",
+        "plots/test_decision_map.py",
         ("other features are at their mean", "np.median(X, axis=0) if at is None", "np.mean(X, axis=0) if at is None"),
     ),
     *mutants_of(
@@ -198,7 +198,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "labelling/gate.py",
-        "labelling/test_server.py labelling/test_parts.py",
+        "labelling/test_server.py",
         (
             "other machines are let in unasked",
             "if not is_loopback(host) and not allow_others:",
@@ -269,14 +269,14 @@ MUTANTS = [
         "bench/measure.py",
         "bench/test_measure.py",
         (
-            "a mere decision function has a log-likelihood",
-            "left_out = _COUNTS if certain else (*_COUNTS, *_NEEDS_PROBABILITIES)",
-            "left_out = _COUNTS",
+            "decisions by the mode are measured by the probability",
+            'metrics[row]["bag accuracy"] = float(np.mean((call == true)',
+            'metrics[row]["called"] = float(np.mean((call == true)',
         ),
         (
             "instances without a class count as found",
-            "of_a_class = part.instance_truth < table.shape[1] - 1",
-            "of_a_class = part.instance_truth < table.shape[1]",
+            "np.mean(right[truth < q])",
+            "np.mean(right[truth <= q])",
         ),
     ),
     *mutants_of(

@@ -25,6 +25,7 @@ from bagwise.gp.leftovers import RANK
 from bagwise.numerics.blocks import blocks
 from bagwise.numerics.segments import Segments
 
+DECISIONS = ("probability", "mode")
 _KNOWN: dict[str, type["Rule"]] = {}
 
 
@@ -73,6 +74,10 @@ class LabelRule(Rule, ABC):
     @abstractmethod
     def probability(self, latent: LatentBags) -> Tensor:
         """P(the bag is positive), v integrated out: (b, K)."""
+
+    def calls_positive(self, latent: LatentBags) -> Tensor:
+        """Whether the bag is called positive: the more probable answer, unless a rule decides otherwise. (b, K)."""
+        return self.probability(latent) > 0.5
 
     @abstractmethod
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
@@ -130,7 +135,7 @@ class AtLeastOne(LabelRule):
 class OneOfTheClasses(AtLeastOne):
     """A bag has one class: it shows that one and no other (theory section 16); ``none`` says that it may show none.
 
-    ``probability`` and ``log_negative`` speak of the columns one by one: that the bag shows a class, whatever else it
+    ``probability`` and ``log_negative`` answer column by column: that the bag shows a class, whatever else it
     shows. Which class it has if it has one is answered by ``predict/bag_classes.py``.
     """
 
@@ -141,15 +146,25 @@ class OneOfTheClasses(AtLeastOne):
 
 @dataclass(frozen=True)
 class SoftMax(LabelRule):
-    """A bag is judged by the soft maximum of its latent values (theory 6.1)."""
+    """A bag is judged by the soft maximum of its latent values (theory 6.1).
+
+    It is called by its probability, or by the mode: by the soft maximum of the posterior means, (27) of the paper.
+    """
 
     pooling: str
     sharpness: float
+    decision: str = "probability"
     name: ClassVar[str] = "soft maximum"
 
     def __post_init__(self) -> None:
-        if self.pooling not in POOLINGS or not self.sharpness > 0:
-            raise ValueError(f"pooling {self.pooling!r}, sharpness {self.sharpness!r}")
+        if self.pooling not in POOLINGS or self.decision not in DECISIONS or not self.sharpness > 0:
+            raise ValueError(f"pooling {self.pooling!r}, decision {self.decision!r}, sharpness {self.sharpness!r}")
+
+    def calls_positive(self, latent: LatentBags) -> Tensor:
+        """P > ½, or a(means) > 0."""
+        if self.decision == "probability":
+            return super().calls_positive(latent)
+        return self.pool.score(latent.moments[0], latent.segments) > 0.0
 
     @property
     def grows_with_size(self) -> bool:  # type: ignore[override]

@@ -5,6 +5,7 @@ from bagwise.baselines.attention_mil import AttentionMIL
 from bagwise.baselines.bag_statistics_svm import BagStatisticsSVM
 from bagwise.baselines.citation_knn import CitationKNN
 from bagwise.baselines.clpl import CLPL
+from bagwise.baselines.conditional_mixture import ConditionalMixture
 from bagwise.baselines.diverse_density import DD, EMDD
 from bagwise.baselines.em_proportions import EMProportions
 from bagwise.baselines.inv_cal import InvCal
@@ -16,8 +17,10 @@ from bagwise.baselines.miles import MILES
 from bagwise.baselines.nsk import NSK
 from bagwise.baselines.pl_aggd import PLAGGD
 from bagwise.baselines.pl_knn import PLKNN
+from bagwise.baselines.proportion_svm import ProportionSVM
 from bagwise.baselines.sb_mil import SbMIL
 from bagwise.baselines.sil import SIL
+from bagwise.baselines.sure import SURE
 
 __all__ = [
     "ALPSVM",
@@ -33,12 +36,15 @@ __all__ = [
     "PLAGGD",
     "PLKNN",
     "SIL",
+    "SURE",
     "AttentionMIL",
     "BagStatisticsSVM",
     "CitationKNN",
+    "ConditionalMixture",
     "EMProportions",
     "InvCal",
     "MeanMap",
     "MiSVM",
+    "ProportionSVM",
     "SbMIL",
 ]

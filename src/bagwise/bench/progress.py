@@ -51,7 +51,7 @@ class Progress:
     def __init__(self, n_cells: int, n_before: int, clock: Clock) -> None:
         self._n_cells, self._done, self._clock = n_cells + n_before, n_before, clock
         self._bar, self._task = _bar(self._n_cells, n_before)
-        self._began = self._said = time.monotonic()
+        self._began = self._reported = time.monotonic()
 
     def __enter__(self) -> "Progress":
         if self._bar is not None:
@@ -72,7 +72,7 @@ class Progress:
             self._say(f"{cell.key} failed: {record['error']}")
         if self._bar is not None:
             self._bar.update(self._task, advance=1, left=self._left(), cell=cell.key)
-        elif time.monotonic() - self._said > _EVERY:
+        elif time.monotonic() - self._reported > _EVERY:
             self._line()
 
     def _left(self) -> str:
@@ -80,8 +80,8 @@ class Progress:
         return "" if left is None else f"about {duration(left)} left"
 
     def _line(self) -> None:
-        self._said = time.monotonic()
-        gone = duration(self._said - self._began)
+        self._reported = time.monotonic()
+        gone = duration(self._reported - self._began)
         self._say(", ".join(filter(None, (f"{self._done} of {self._n_cells} cells", f"{gone} gone", self._left()))))
 
     def _say(self, text: str) -> None:

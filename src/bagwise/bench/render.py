@@ -13,7 +13,12 @@ from bagwise.bench.progress import duration
 from bagwise.bench.summary import MEAN_ROW, Comparison, Cost, Entry, Summary
 
 _NONE = "–"
-_WORDS = {"auc": "AUC", "log_likelihood": "log-likelihood", "average_precision": "average precision"}
+_WORDS = {
+    "auc": "AUC",
+    "log_likelihood": "log-likelihood",
+    "average_precision": "average precision",
+    "recall_at_precision_90": "recall at precision .9",
+}
 _TITLE = "Published and measured"
 _HOW_TO_READ = (
     "Every entry is the measured mean ± its standard error over test folds and repeats (in the row of means: over "
@@ -116,7 +121,7 @@ def _metric_grid(summary: Summary, metric: str, places: list[str]) -> Grid:
     body: list[list[str | GridEntry]] = [
         [row, *(_grid_entry(summary, row, model, metric, places) for model in models)] for row in rows
     ]
-    return Grid(spoken(metric), ["", *models], body)
+    return Grid(in_words(metric), ["", *models], body)
 
 
 def _grid_entry(summary: Summary, row: str, model: str, metric: str, places: list[str]) -> GridEntry:
@@ -151,7 +156,7 @@ def _comparison_grid(found: Sequence[Comparison]) -> Grid:
 def _comparison_row(c: Comparison) -> list[str | GridEntry]:
     return [
         f"{c.one} against {c.other}",
-        spoken(c.metric),
+        in_words(c.metric),
         f"{c.higher} / {c.equal} / {c.lower}",
         _NONE if c.published is None else "{} / {} / {}".format(*c.published),
         f"{c.wins} / {c.ties} / {c.losses}",
@@ -175,7 +180,7 @@ def _cost_row(cost: Cost) -> list[str | GridEntry]:
 # ---------------------------------------------------------------- words and numbers
 
 
-def spoken(metric: str) -> str:
+def in_words(metric: str) -> str:
     """The name of a metric as one would write it."""
     level, _, name = metric.partition(" ")
     return f"{level} {_WORDS.get(name, name.replace('_', ' '))}".strip()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from bagwise._files import alone_in, write_whole
 from bagwise.bench.cells import EVERYTHING, Cell, Choice, cells_of, check_names
@@ -111,16 +112,23 @@ def measure_pending(pending: list[Cell], n_before: int, stores: dict[str, Store]
     clock = Clock(pending, crew.n_lanes)
     try:
         with Progress(len(pending), n_before, clock) as progress:
-            for cell, record, seconds in work_through(pending, crew):
+            for cell, record, seconds in work_through(SplitQueue(pending), crew):
                 stores[cell.table.name].add(record)
                 progress.finished(cell, record, seconds)
     finally:
         crew.close()
 
 
-def work_through(cells: Iterable[Cell], crew: Crew) -> Iterable[tuple[Cell, Record, float]]:
+class Queue(Protocol):
+    """Cells that wait for a lane."""
+
+    def take(self, lane: int) -> Cell | None:
+        """The next cell for a lane; None when there is nothing left to begin."""
+        ...
+
+
+def work_through(queue: Queue, crew: Crew) -> Iterable[tuple[Cell, Record, float]]:
     """Every cell with its record as it is finished, and the time it took."""
-    queue = SplitQueue(cells)
     busy: dict[int, tuple[Cell, float]] = {}
 
     def occupy(lane: int) -> None:

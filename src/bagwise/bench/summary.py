@@ -231,6 +231,9 @@ def _pooled_metrics(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
         if f"{level} score" in parts[0]:
             truth, score = (_joined(parts, f"{level} {what}") for what in ("truth", "score"))
             found |= {f"{level} {name}": value for name, value in report(truth, score).items()}
+    if "bag called" in parts[0]:
+        true, called = (np.array(_joined(parts, f"bag {what}")) for what in ("truth", "called"))
+        found["bag accuracy"] = float(np.mean((called == true)[~np.isnan(true)]))
     return found
 
 

@@ -126,13 +126,15 @@ def _interruption_explained(output: Path) -> Iterator[None]:
 
 def _groups_and_truth(data: Path, found: "BagData", group: str | None, instance_label: str | None) -> tuple[Any, Any]:
     """The group and the label of every instance (or None), from the columns read beside the features."""
+    import numpy as np
+
     from bagwise.io.bag_data import is_archive
 
     if is_archive(data):
         return _array_of(data, group), found.instance_y if instance_label else None
     if group is None:
         return None, found.instance_y
-    table = found.instance_y.reshape(found.bags.n_instances, -1)  # type: ignore[union-attr]
+    table = np.asarray(found.instance_y).reshape(found.bags.n_instances, -1)
     n_labels = table.shape[1] - 1
     return table[:, -1], None if n_labels == 0 else table[:, 0] if n_labels == 1 else table[:, :-1]
 
@@ -163,14 +165,8 @@ def _settings_by_model(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def how_to_fit(result: "ComparisonResult", data: Path, columns: dict[str, str | None]) -> list[str]:
-    """The command that fits the best model to all bags; for a baseline, which is Python only, its lines there."""
-    from bagwise.compare.contestants import kind_of
-
+    """The command that fits the best model to all bags."""
     best = result.best
-    if kind_of(best) == "baseline":
-        estimator = result.estimator()
-        shown = " ".join(repr(estimator).split())
-        return [f"from bagwise.baselines import {type(estimator).__name__}", f"model = {shown}.fit(bags, y)"]
     (settings,) = [model.settings for model in result.models if model.name == best]
     options = [part for option, text in columns.items() if text for part in (option, text)]
     for name, value in settings.items():

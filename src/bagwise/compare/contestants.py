@@ -1,15 +1,13 @@
 """Who takes part in a comparison: names or estimators in, columns of a table of ``bagwise.bench`` out."""
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bagwise import baselines
 from bagwise._validation import shorten
 from bagwise.bench.description import Model
 from bagwise.exceptions import BagDataError
-from bagwise.models import cards, discover
+from bagwise.models import discover_estimators
 
 USUAL = {  # who is compared where nobody is named
     "label": ("bag-gp", "vgpmil", "gpmil", "bag-statistics-svm"),
@@ -22,8 +20,7 @@ _SET_BY_THE_COMPARISON = ("random_state", "device", "verbose", "evidence")
 
 def known_contestants() -> dict[str, Any]:
     """Every model and baseline by its name on the command line."""
-    plain = [getattr(baselines, name) for name in baselines.__all__]
-    return {**discover(), **{_name_of(kind): kind for kind in plain if hasattr(kind, "fit")}}
+    return discover_estimators()
 
 
 def chosen_contestants(
@@ -43,22 +40,6 @@ def chosen_contestants(
     _refuse_twice(models)
     _refuse_strangers(settings or {}, models)
     return tuple(_made(name, _kind_named(name), (settings or {}).get(name, {}), evidence, known) for name in models)
-
-
-def kind_of(name: str) -> str:
-    """How one gets such a model: "model" where ``bagwise fit`` knows it, "baseline" where only Python does."""
-    return "model" if name in cards() else "baseline"
-
-
-def _name_of(kind: Any) -> str:
-    """BagStatisticsSVM is bag-statistics-svm; a card says it where two names would become one."""
-    if hasattr(kind, "card"):
-        return str(kind.card.name)
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", kind.__name__).lower()
-
-
-def _taken_by(kind: Any) -> tuple[str, ...]:
-    return tuple(kind.card.evidence) if hasattr(kind, "card") else ("label",)
 
 
 def _kind_named(name: str) -> Any:
@@ -100,10 +81,10 @@ def _from_estimator(name: str, estimator: Any, evidence: str, known: bool) -> Mo
 
 def _made(name: str, kind: Any, settings: dict[str, Any], evidence: str, known: bool) -> Model:
     for wanted in (evidence, "known") if known else (evidence,):
-        if wanted not in _taken_by(kind):
-            others = [other for other, found in known_contestants().items() if wanted in _taken_by(found)]
+        if wanted not in kind.card.evidence:
+            others = [other for other, found in known_contestants().items() if wanted in found.card.evidence]
             raise BagDataError(
-                f"{name} takes {', '.join(_taken_by(kind))}, not evidence of the kind {wanted}; "
+                f"{name} takes {', '.join(kind.card.evidence)}, not evidence of the kind {wanted}; "
                 f"leave it out, or choose from {', '.join(others)}."
             )
     own = {parameter: value for parameter, value in settings.items() if parameter not in _SET_BY_THE_COMPARISON}

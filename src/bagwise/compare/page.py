@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bagwise._files import write_whole
 from bagwise._validation import visible
 from bagwise.bench.progress import duration
-from bagwise.bench.render import number_text, spoken
+from bagwise.bench.render import in_words, number_text
 from bagwise.compare.picture import draw_comparison
 from bagwise.compare.result import ComparisonResult
 from bagwise.io.tables import write_table
@@ -40,7 +40,7 @@ def narrow_metrics(result: ComparisonResult) -> tuple[str, ...]:
 def measures_table(result: ComparisonResult, metrics: Sequence[str] | None = None) -> TextTable:
     """Every model with some measures, or with all."""
     shown = result.metrics if metrics is None else metrics
-    header = ["model", *map(spoken, shown), "time per fit", "folds"]
+    header = ["model", *map(in_words, shown), "time per fit", "folds"]
     meaning = (
         "Mean ± standard error over the test folds. The errors allow for training sets that overlap (Nadeau & Bengio)."
     )
@@ -65,7 +65,7 @@ def _fit_time(seconds: float) -> str:
 def differences_table(result: ComparisonResult) -> TextTable:
     """The best model against the others."""
     meaning = (
-        f"{spoken(result.metric)} of {result.best} minus that of the other model in the same fold: mean ± standard "
+        f"{in_words(result.metric)} of {result.best} minus that of the other model in the same fold: mean ± standard "
         "error, 95 % interval, and p of no difference."
     )
     rows = [
@@ -84,7 +84,7 @@ def verdict(result: ComparisonResult) -> list[str]:
     """Who is best, how sure that is, and what failed, in sentences."""
     entry, alike = result.mean(result.best), result.not_told_apart()
     sentences = [
-        f"{result.best} is best: {spoken(result.metric)} {number_text(entry.mean)} ± {number_text(entry.error)}."
+        f"{result.best} is best: {in_words(result.metric)} {number_text(entry.mean)} ± {number_text(entry.error)}."
     ]
     if alike:
         sentences.append(
@@ -130,4 +130,4 @@ def _picture_text(result: ComparisonResult) -> str:
     """The picture in words, for those who do not see it."""
     means = {name: result.mean(name).mean for name in result.names}
     shown = [f"{name} {number_text(mean)}" for name, mean in means.items() if not math.isnan(mean)]
-    return f"Mean {spoken(result.metric)} of every model: {', '.join(shown)}."
+    return f"Mean {in_words(result.metric)} of every model: {', '.join(shown)}."

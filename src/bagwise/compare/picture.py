@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bagwise.bench.render import spoken
+from bagwise.bench.render import in_words
 from bagwise.compare.measures import sign_of
 from bagwise.compare.result import ComparisonResult
 from bagwise.plots import BLUE, GREY, PALE, open_frame
@@ -39,7 +39,7 @@ def _draw_means(ax: Axes, result: ComparisonResult, shown: list[str]) -> None:
     for text in ax.get_yticklabels():
         text.set_parse_math(False)
     better = "more" if sign_of(result.metric) > 0 else "less"
-    ax.set_xlabel(f"{spoken(result.metric)} ({better} is better): folds, mean ± standard error")
+    ax.set_xlabel(f"{in_words(result.metric)} ({better} is better): folds, mean ± standard error")
     ax.set_ylim(-0.6, len(shown) - 0.4)
     open_frame(ax, keep=("left", "bottom"))
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
+from bagwise._matrices import stacked_rows
 from bagwise.bags import Bags
 from bagwise.evidence.labels import Labels
 from bagwise.exceptions import BagDataError
@@ -35,14 +35,12 @@ def with_known_as_bags(bags: Bags, labels: Labels) -> tuple[Bags, NDArray[np.flo
     _check_agreement(bags, labels.values[:, 0])
     rows = np.flatnonzero(~np.isnan(bags.known))
     groups = np.concatenate([bags.index, len(bags) + np.arange(len(rows))])
-    joined = Bags(_stacked(bags.X, bags.X[rows]), groups, feature_names=bags.feature_names)
+    joined = Bags(_with_rows_after(bags.X, bags.X[rows]), groups, feature_names=bags.feature_names)
     return joined, np.concatenate([labels.values, bags.known[rows][:, None]])
 
 
-def _stacked(X: Any, more: Any) -> Any:
-    if isinstance(X, StoredRows):
-        return X.followed_by(more)
-    return scipy.sparse.vstack([X, more]).tocsr() if scipy.sparse.issparse(X) else np.concatenate([X, more])
+def _with_rows_after(X: Any, more: Any) -> Any:
+    return X.followed_by(more) if isinstance(X, StoredRows) else stacked_rows([X, more])
 
 
 def _check_agreement(bags: Bags, y: NDArray[np.float64]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bagwise._validation import shorten
+from bagwise._validation import is_whole, shorten
 from bagwise.exceptions import ModelFileError
 from bagwise.gp.feature_maps import describe_feature_map, rebuild_feature_map
 from bagwise.gp.kernels import MATERN, Kernel, MappedKernel, SigmoidKernel, constraints, exact_near_zero, kernels
@@ -155,10 +155,12 @@ def _arguments(name: str, given: Any, values: dict[str, Tensor]) -> dict[str, An
     """Only what ``describe`` writes, and as large as the parameters of this kernel that the file holds."""
     largest = max((value.numel() for key, value in values.items() if "." not in key), default=0)
     known: dict[str, Callable[[Any], bool]] = {
-        "ard_num_dims": lambda count: _is_whole(count) and count >= 1,
-        "active_dims": lambda places: isinstance(places, list) and all(_is_whole(place) for place in places),
+        "ard_num_dims": lambda count: is_whole(count) and count >= 1,
+        "active_dims": lambda places: (
+            isinstance(places, list) and all(is_whole(place) and place >= 0 for place in places)
+        ),
         "nu": lambda nu: name == "MaternKernel" and nu in MATERN.values(),
-        "power": lambda power: name == "PolynomialKernel" and _is_whole(power) and 1 <= power <= _HIGHEST_POWER,
+        "power": lambda power: name == "PolynomialKernel" and is_whole(power) and 1 <= power <= _HIGHEST_POWER,
     }
     wanted = {key: value for key, value in _mapping(given, "arguments").items() if value is not None}
     for key, value in wanted.items():
@@ -167,10 +169,6 @@ def _arguments(name: str, given: Any, values: dict[str, Tensor]) -> dict[str, An
     if largest == 0 or wanted.get("ard_num_dims", 1) > largest:
         raise ModelFileError("the file does not hold the parameters that its kernel needs.")
     return wanted
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _mapping(value: Any, what: str) -> dict[str, Any]:

@@ -169,7 +169,7 @@ class SparseSamplePosterior(Draws):
 class ExactPosterior:
     """f_c(x) ~ N(k(x, X) w_c, …): the weights, and what the variance needs.
 
-    ``mean`` and ``factors`` speak of v, the whitened values at the pivots (and of the constant): E v_c = Φᵀ w_c is
+    ``mean`` and ``factors`` are those of v, the whitened values at the pivots (and of the constant): E v_c = Φᵀ w_c is
     exact, the precision I + Φᵀ Σ_c⁻¹ Φ is that of the preconditioner.
     """
 

@@ -14,7 +14,7 @@ from bagwise.inference.chunks import Chunk, in_memory
 from bagwise.inference.class_mean_field import ClassMeanField
 from bagwise.inference.class_propagation import ClassPropagation
 from bagwise.inference.class_start import guess_first, starts_of
-from bagwise.inference.engines import Inferred, Limits
+from bagwise.inference.engines import Inferred, Limits, climbed_bound
 from bagwise.inference.loop import iterate
 
 
@@ -57,11 +57,4 @@ def by_class_mean_field(features: Features, bags: Bags, evidence: ClassEvidence,
     """The mean field, f integrated out beforehand; warns where its bound has not settled."""
     chunks = in_memory(features, bags, ProbitClasses(evidence), integrated=True)
     observed = torch.as_tensor(evidence.observed(), device=features.device)
-    state = ClassMeanField(chunks, observed)
-    trace = iterate(state.lbfgs_step, name="bound", **limits.of("vi"))
-    if not trace.converged and not trace.interrupted:
-        warn_user(
-            f"the bound had not settled after {len(trace)} iterations (gradient {trace.residuals[-1]:.1e}).",
-            ConvergenceWarning,
-        )
-    return Inferred(state.posterior(), trace, state.bound())
+    return climbed_bound(ClassMeanField(chunks, observed), limits)

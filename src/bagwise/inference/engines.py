@@ -39,11 +39,11 @@ class Limits(NamedTuple):
     watch: Watch
     nearly: float = 0.0  # a residual of one site per bag that is good enough for an answer, though not for a judge
 
-    def of(self, engine: str) -> dict[str, Any]:
-        """As the loop takes them."""
+    def of(self, engine: str, reachable: float = 0.0) -> dict[str, Any]:
+        """As the loop takes them; no tolerance is below what the arithmetic can reach."""
         return {
             "max_iter": _CAP[engine] if self.max_iter is None else self.max_iter,
-            "tol": _TOLERANCE[engine] if self.tol is None else self.tol,
+            "tol": max(_TOLERANCE[engine] if self.tol is None else self.tol, reachable),
             "watch": self.watch,
             "open_end": self.max_iter is None,
         }
@@ -115,7 +115,12 @@ def by_mean_field(features: Features, bags: Bags, evidence: CountEvidence, limit
     """The mean field, f integrated out beforehand; warns where its bound has not settled."""
     observed = torch.as_tensor(evidence.observed(), device=features.device)
     state = MeanField(chunks_of(features, bags, ProbitCounts(evidence), integrated=True), observed)
-    trace = iterate(state.lbfgs_step, name="bound", **limits.of("vi"))
+    return climbed_bound(state, limits)
+
+
+def climbed_bound(state: MeanField, limits: Limits) -> Inferred:
+    """The mean field where its bound is highest; warns where that has not settled."""
+    trace = iterate(state.lbfgs_step, name="bound", **limits.of("vi", state.reachable))
     if not trace.converged and not trace.interrupted:
         warn_user(
             f"the bound had not settled after {len(trace)} iterations (gradient {trace.residuals[-1]:.1e}).",

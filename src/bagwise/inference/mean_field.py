@@ -13,6 +13,7 @@ A bag without a label in some column is left out of that column's Gram matrix an
 the same pattern of missing labels share one factor.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ from bagwise.inference.lbfgs import ColumnwiseLBFGS, Objective
 from bagwise.inference.loop import Report
 from bagwise.numerics.linalg import cholesky, logdet, unwhiten, whiten
 from bagwise.numerics.links import PROBIT
+
+_ROUNDINGS = 10.0  # times the rounding of one row, times the root of their number
 
 
 class Patterns(NamedTuple):
@@ -42,7 +45,7 @@ def patterns_of(observed: Tensor) -> Patterns:
 
 
 def gram_step(chunk: Chunk, remembered: Any, patterns: Patterns) -> tuple[Sums, Any]:
-    """ΦᵀΦ and Σκ over the instances whose bag is labelled, for every pattern."""
+    """ΦᵀΦ and Σκ over the instances whose bag is labelled, for every pattern; how rounding errors add up, squared."""
     design = chunk.design
     grams, leftovers = [], []
     for column in patterns.first:
@@ -51,7 +54,8 @@ def gram_step(chunk: Chunk, remembered: Any, patterns: Patterns) -> tuple[Sums, 
         rows = design.phi if everyone else design.phi[seen]
         grams.append(rows.T @ rows)
         leftovers.append((design.kappa if everyone else design.kappa[seen]).sum())
-    return {"gram": torch.stack(grams), "kappa": torch.stack(leftovers)}, remembered
+    rounding = design.phi.new_full((), torch.finfo(design.phi.dtype).eps ** 2 * len(design.phi), dtype=torch.float64)
+    return {"gram": torch.stack(grams), "kappa": torch.stack(leftovers), "rounding": rounding}, remembered
 
 
 def pull_step(chunk: Chunk, remembered: Any, mean: Tensor) -> tuple[Sums, Any]:
@@ -70,6 +74,7 @@ class MeanField:
         sums = chunks.sweep(gram_step, self._patterns)
         eye = torch.eye(sums["gram"].shape[-1], dtype=torch.float64, device=sums["gram"].device)
         self._factors = torch.stack([cholesky(eye + gram, what="precision").lower for gram in sums["gram"]])
+        self.reachable = _ROUNDINGS * math.sqrt(float(sums["rounding"]))  # no gradient can be told from 0 below it
         constant = -0.5 * sums["kappa"] - 0.5 * logdet(self._factors)
         self._constant = constant[self._patterns.of_column]
         start = torch.zeros(eye.shape[0], observed.shape[1], dtype=torch.float64, device=eye.device)

@@ -87,7 +87,8 @@ class _WithThreads(InMemory):
         return _WithThreads(super().through(view).chunks, None, self._threads)
 
 
-PLACE: ContextVar[ChunkPlace] = ContextVar("place", default=ThisProcess())  # noqa: B039 — it is frozen
+_HERE = ThisProcess()  # frozen, so that everyone may share it
+PLACE: ContextVar[ChunkPlace] = ContextVar("place", default=_HERE)
 
 
 def chunks_of(

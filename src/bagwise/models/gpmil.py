@@ -9,27 +9,28 @@ import torch
 from numpy.typing import NDArray
 
 from bagwise import _validation as check
-from bagwise.bag_models.rules import LabelRule, SoftMax, Witness
+from bagwise.bag_models.rules import DECISIONS, LabelRule, SoftMax, Witness
 from bagwise.bag_models.soft_max import POOLINGS, BagLosses, Pooling
 from bagwise.bags import Bags
 from bagwise.evidence.known import with_known_as_bags
-from bagwise.exceptions import BagDataWarning, warn_user
+from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, reassembled
 from bagwise.inference.kernel_learning.by_laplace import SearchSettings, learn_soft_max, learn_witness
 from bagwise.inference.kernel_learning.learn import some_bags
 from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
 from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
-from bagwise.inference.laplace.mode import ModeLimits
+from bagwise.inference.laplace.mode import FLOOR, ModeLimits
 from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
 from bagwise.inference.loop import Callback, Trace, Watch, one_after_the_other
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel, warn_if_unsettled
 from bagwise.numerics.links import LINKS
+from bagwise.predict.bags import bag_decision
 
 APPROXIMATIONS = ("witness", "softmax")
-WITNESSES = ("soft", "hard")
+WITNESSES = ("soft", "hard", "alternating")
 _EXACT = {"witness": 1500, "softmax": 800}  # instances up to which each is its own inducing input
 _INDUCING = 300  # inducing inputs where there are more
 _LEARNING_ROWS = 20_000
@@ -49,6 +50,7 @@ _PUBLISHED: dict[str, Any] = {
     "n_inducing": None,
     "n_restarts": 3,  # "different starting iterates"
     "n_starts": 3,
+    "decision": "mode",  # (27)
     "bias": 0.0,
     "standardize": False,
 }
@@ -83,12 +85,29 @@ class GPMIL(BagClassifier):
         and cost time and memory. None takes every distinct instance of small data (1,500 instances, with "softmax"
         800) and 300 inducing inputs of larger data. Increase it when ``fit`` warns that much of the variance is left
         over. Sparse rows under a linear kernel need none with "witness": they stay sparse and the model is exact.
-    witnesses : {"soft", "hard"}
+    decision : {"probability", "mode"}
+        How ``predict`` decides under "softmax": "probability" calls a bag positive if its probability exceeds one half;
+        "mode" looks at the posterior means alone, as the paper does (27), and comes closest to its figures.
+        ``predict_proba`` is the same with both, and under "witness" so is ``predict``. Use "mode" to compare with the
+        paper.
+    witnesses : {"soft", "hard", "alternating"}
         "hard" makes a last fit in which one instance carries all the weight of its bag; "soft" leaves the weights as
-        they are at the last temperature. Use "hard" where one instance decides.
-    n_stages : int
+        they are at the last temperature; "alternating" has no temperatures: in every round the largest instance is the
+        witness (28). Use "hard" where one instance decides.
+    averaging : bool
+        Average the weights of the witnesses over rounds, so that they settle. False takes those of the last round, as
+        the paper does; they may then change for ever, and ``fit`` warns.
+    n_stages : int or None
         Number of temperatures of the annealing, λ = 0.1, 1, 10 and so on. Increase it to end closer to a single
-        witness.
+        witness. None goes on until a further temperature changes no weight by more than 0.01: three temperatures at
+        least, six at most.
+    floor : float
+        Smallest eigenvalue that the curvature at the mode is left with under "softmax", ε of the paper: above 0 and at
+        most 1, where 1 is what the prior alone has. Decrease it to follow the paper; the search for a kernel may then
+        run to where the approximation breaks down.
+    kernel_prior : bool
+        Whether the search for the kernel has its weak prior. False maximises the evidence alone, as the paper does;
+        with few bags the search may then run to very large or small values.
     n_starts : int
         Number of starts of the search for the mode under "softmax": zero, the witness solution, then draws of the
         prior. Increase it where different values of ``random_state`` give different models.
@@ -131,9 +150,13 @@ class GPMIL(BagClassifier):
         n_inducing: int | None = None,
         n_restarts: int = 3,
         *,
+        decision: str = "probability",
         witnesses: str = "soft",
-        n_stages: int = 3,
+        averaging: bool = True,
+        n_stages: int | None = 3,
         n_starts: int = 3,
+        floor: float = FLOOR,
+        kernel_prior: bool = True,
         bias: float = 5.0,
         kernel: Any = "rbf",
         lengthscale: float | None = None,
@@ -156,9 +179,13 @@ class GPMIL(BagClassifier):
         self.ard = ard
         self.n_inducing = n_inducing
         self.n_restarts = n_restarts
+        self.decision = decision
         self.witnesses = witnesses
+        self.averaging = averaging
         self.n_stages = n_stages
         self.n_starts = n_starts
+        self.floor = floor
+        self.kernel_prior = kernel_prior
         self.bias = bias
         self.kernel = kernel
         self.lengthscale = lengthscale
@@ -182,9 +209,10 @@ class GPMIL(BagClassifier):
         to "no significant change". GP-SMX, the soft maximum (13) with β = 1 and sum, is
         ``published(approximation="softmax")``; section 6.3.3 has ``kernel="linear"``, section 6.5 ``ard=True``. Whether
         features were standardised the paper does not say: here they are not. Beyond 1,500 instances (soft maximum: 800)
-        300 inducing inputs stand in for the paper's full process; ``n_inducing=len(bags.X)`` does without. The search
-        has a weak prior on the kernel's parameters where the paper has none, eigenvalues of the soft maximum's Hessian
-        are held above ½ where it has "a small ε", and witnesses are averaged (theory, section 6).
+        300 inducing inputs stand in for the paper's full process; ``n_inducing=len(bags.X)`` does without. Bags are
+        called by the mode (27). Three things differ, because they fail as printed (theory, section 6), and can be had
+        as printed: ``kernel_prior=False`` (the paper has no prior), ``floor=1e-3`` ("a small ε", here ½) and
+        ``averaging=False`` with ``n_stages=None`` (annealing until nothing changes).
         """
         return cls(**_PUBLISHED | changes)
 
@@ -197,15 +225,20 @@ class GPMIL(BagClassifier):
         link = LINKS[self.link]
         columns = [BagLosses(torch.as_tensor(column, device=features.device), link) for column in values.T]
         kernel = self._learned_kernel(features, checked, columns)
-        features, fits = self._modes(reassembled(features, kernel=kernel), checked, columns)
+        features, fits, rule = self._modes(reassembled(features, kernel=kernel), checked, columns)
         self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
         log_evidence = torch.stack([fit.log_evidence for fit in fits])
         trace = one_after_the_other([fit.trace for fit in fits])
-        self._finish(features, joint_posterior(fits, link), self._rule(), trace, log_evidence)
+        self._finish(features, joint_posterior(fits, link), rule, trace, log_evidence)
         self._warn_if_nothing_learned(given, labels.values)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
+
+    def predict(self, bags: Any) -> NDArray[Any]:
+        """The class of every bag, decided as ``decision`` says: (B,), or (B, K) of 0/1 for K labels."""
+        called = bag_decision(self._fitted(), self._bags_to_judge(bags))
+        return self._decide(self._columns(called.astype(float)))
 
     def predict_witness(self, bags: Any) -> NDArray[np.int64]:
         """Row (of ``bags.X``) of the instance with the highest latent mean in each bag: (B,), or (B, K)."""
@@ -228,10 +261,15 @@ class GPMIL(BagClassifier):
         check.check_positive("sharpness", self.sharpness)
         check.check_option("link", self.link, tuple(LINKS))
         check.check_option("witnesses", self.witnesses, WITNESSES)
-        for name in ("learn", "ard"):
+        check.check_option("decision", self.decision, DECISIONS)
+        for name in ("learn", "ard", "averaging", "kernel_prior"):
             check.check_flag(name, getattr(self, name))
-        for name in ("n_restarts", "n_stages", "n_starts"):
+        for name in ("n_restarts", "n_starts"):
             check.check_count(name, getattr(self, name))
+        if self.n_stages is not None:
+            check.check_count("n_stages", self.n_stages)
+        if check.check_positive("floor", self.floor) > 1.0:
+            raise BagDataError(f"floor={self.floor!r}: expected at most 1, the curvature of the prior.")
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
 
     def _first_features(self, bags: Bags) -> Features:
@@ -255,7 +293,13 @@ class GPMIL(BagClassifier):
         if not self.learn or not states.any():
             return features.kernel
         random = np.random.RandomState(self.seed_)
-        how = SearchSettings(self.n_restarts, random, Watch("learning the kernel", self.verbose))
+        how = SearchSettings(
+            self.n_restarts,
+            random,
+            Watch("learning the kernel", self.verbose),
+            self.kernel_prior,
+            float(self.floor),
+        )
         chosen = some_bags(bags, states, _LEARNING_ROWS, random)
         some, their_losses = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
         if self.approximation == "witness":
@@ -266,30 +310,30 @@ class GPMIL(BagClassifier):
         warn_if_unsettled(learned.trace)
         return learned.kernel
 
-    def _modes(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> tuple[Features, list[ColumnFit]]:
+    def _modes(
+        self, features: Features, bags: Bags, columns: Sequence[BagLosses]
+    ) -> tuple[Features, list[ColumnFit], LabelRule]:
+        """Features, fits, and what a bag is: judged by the soft maximum, or by witnesses as at the end of training."""
         with torch.no_grad():
             rows = self._rows(features, bags)(features.kernel)
         if self.approximation == "softmax":
             self._warn_if_too_few(features, bags)
             starts = Starts(self.n_starts, rows, self._schedule, np.random.RandomState(self.seed_))
-            return features, fit_soft_max(features, bags, columns, self._pooling, starts, self._limits(_NEWTON_STEPS))
+            limits, floor = self._limits(_NEWTON_STEPS), float(self.floor)
+            fits = fit_soft_max(features, bags, columns, self._pooling, starts, limits, floor)
+            return features, fits, SoftMax(self.pooling, float(self.sharpness), self.decision)
         annealed = [anneal(rows, losses, self._schedule, self._limits(LAST_ROUNDS)) for losses in columns]
         if isinstance(rows, SparseLinearRows):
             means = torch.cat([rows.means(each.weights) for each in annealed])
             features = reassembled(features, inducing=means, origin="weighted means of the bags")
         else:
             self._warn_if_too_few(features, bags)
-        return features, fit_witness(features, bags, columns, annealed)
+        sharpness = max(each.sharpness for each in annealed) if self.witnesses == "soft" else None
+        return features, fit_witness(features, bags, columns, annealed), Witness(sharpness)
 
     @property
     def _schedule(self) -> Schedule:
-        return Schedule(self.n_stages, self.witnesses == "hard")
-
-    def _rule(self) -> LabelRule:
-        """What a bag is: judged by the soft maximum, or by witnesses weighted as at the end of training."""
-        if self.approximation == "softmax":
-            return SoftMax(self.pooling, float(self.sharpness))
-        return Witness(None if self.witnesses == "hard" else self._schedule.final_sharpness)
+        return Schedule(self.n_stages, self.witnesses, bool(self.averaging))
 
     @property
     def _pooling(self) -> Pooling:

@@ -163,7 +163,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
             state.lbfgs_step if self.max_iter is None else state.fixed_point_step,
             name="bound",
             max_iter=_CAP if self.max_iter is None else self.max_iter,
-            tol=self.tol,
+            tol=max(self.tol, state.reachable),
             watch=Watch(type(self).__name__, self.verbose, self.callback),
             open_end=self.max_iter is None,
         )

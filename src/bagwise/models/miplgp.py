@@ -20,23 +20,20 @@ from bagwise.bags import Bags, as_bags
 from bagwise.evidence.candidates import candidate_sets, read_candidates, with_none
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
-from bagwise.gp.ground import make_ground
 from bagwise.gp.posterior import ExactPosterior
-from bagwise.inference.candidates.exact import ExactRounds, ExactSettings, exact_moments, exact_rounds
+from bagwise.inference.candidates.exact import exact_moments
 from bagwise.inference.candidates.memory import Size, check_memory, usual_solver
-from bagwise.inference.candidates.sparse import APPROXIMATIONS, Regression, SparseRounds
-from bagwise.inference.kernel_learning.learn import STAGES, some_bags
-from bagwise.inference.loop import Callback, Trace, Watch, iterate
+from bagwise.inference.candidates.sparse import APPROXIMATIONS
+from bagwise.inference.loop import Callback
+from bagwise.models._base.candidate_fit import fit_candidates
 from bagwise.models._base.class_answers import candidate_score, most_probable
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagEstimator, ModelCard, check_device, check_dtype
-from bagwise.models._base.learned_kernel import start_kernel
 from bagwise.models._base.learned_nothing import warn_if_alike
 from bagwise.numerics.segments import Segments
 from bagwise.predict.classes import class_probability
 
 SOLVERS = ("auto", "exact", "sparse")
-CHANGE = "change of the responsibilities"
 _PUBLISHED: dict[str, Any] = {
     "disambiguation": "dirichlet",
     "augment": True,
@@ -67,11 +64,13 @@ class MIPLGP(BagEstimator):
 
     Parameters
     ----------
-    disambiguation : {"dirichlet", "consistent", "uniform"}
+    disambiguation : {"dirichlet", "consistent", "uniform", "prior-mean"}
         How the instances' shares in the candidates are renewed after every round. "dirichlet", the rule of the paper:
         each instance by itself (theory, equation 7.4). "consistent": in the second half of the rounds with the whole
         bag in view, one class of which at least one instance must have (7.10), which finds more instances. "uniform":
-        never. Use "dirichlet" to reproduce the paper; "uniform" is for comparisons.
+        never. "prior-mean": (7.4) at the constants of the classes instead of f, as the authors' script has it;
+        instances with one candidate set then stay alike. Use "dirichlet" to reproduce the paper, "prior-mean" to
+        reproduce that script; "uniform" is for comparisons.
     augment : bool
         Add "none of them" to every candidate set. Use False where every instance has a class of its bag.
     alpha_eps : float
@@ -230,8 +229,7 @@ class MIPLGP(BagEstimator):
         evidence = CandidateEvidence(augmented(sets.table[sets.observed], self.augment), stating.offsets)
         self.solver_ = self._solver(stating.n_instances, evidence.table.shape[1])
         self.variance_steps_ = self.variance_steps
-        infer = self._exactly if self.solver_ == "exact" else self._sparsely
-        infer(checked, stating, evidence)
+        fit_candidates(self, checked, stating, evidence)
         warn_if_alike(self, stating)
         return self
 
@@ -312,6 +310,11 @@ class MIPLGP(BagEstimator):
                 "disambiguation='consistent' needs the class \"none of them\" for the other instances of a bag; "
                 "use augment=True, or disambiguation='dirichlet'."
             )
+        if self.disambiguation == "prior-mean" and self.bias == 0:
+            raise BagDataError(
+                "disambiguation='prior-mean' goes by the constants of the classes, and bias=0 leaves these out; use a "
+                "bias above 0."
+            )
 
     def _solver(self, n: int, C: int) -> str:
         """The solver to use for n instances of C classes; what would not fit into memory is refused at once."""
@@ -332,39 +335,6 @@ class MIPLGP(BagEstimator):
     def _learns(self) -> bool:
         """Targets that stay as they are teach the kernel nothing, unless it shall learn from the first round."""
         return bool(self.learn) and (self.disambiguation != "uniform" or self.learn_start == 0)
-
-    def _sparsely(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
-        features = self._make_features(bags, start_kernel(self, bags))
-        engine = SparseRounds(features, stating, evidence, Regression(self._disambiguation(), self.approximation))
-        if self._learns():
-            everyone = np.ones(len(stating), dtype=bool)
-            some = some_bags(stating, everyone, STAGES[0], np.random.RandomState(self.seed_))
-            engine.learn(some, self.n_rounds, self.n_steps, self.learn_start)
-        trace = self._rounds(engine)
-        fit = engine.finish()
-        log_evidence = torch.tensor([fit.log_evidence], dtype=torch.float64)
-        self._finish(engine.features, fit.posterior, self._rule(), trace, log_evidence)
-
-    def _exactly(self, bags: Bags, stating: Bags, evidence: CandidateEvidence) -> None:
-        device, dtype = check_device(self.device), check_dtype(self.dtype)
-        self.seed_ = int(check.random_stream(self.random_state).randint(2**31 - 1))
-        start = start_kernel(self, bags)
-        lengthscale = self.lengthscale if start is self.kernel else None
-        kernel = kernels.make_kernel(start, bags.n_features, lengthscale, dtype).to(device)
-        ground = make_ground(
-            bags, bias=self.bias, standardize=self.standardize, jitter=self.jitter, device=device, dtype=dtype
-        )
-        settings = ExactSettings(self._disambiguation(), self.rank, self.n_probes, self.seed_)
-        engine = exact_rounds(kernel, ground, stating, evidence, settings, dtype)
-        if self._learns():
-            engine.learn(self.n_rounds, self.n_steps, self.learn_start)
-        trace = self._rounds(engine)
-        features, posterior = engine.finish(ground.shift, ground.scale, ground.jitter)
-        self._finish(features, posterior, self._rule(), trace, None)
-
-    def _rounds(self, engine: SparseRounds | ExactRounds) -> Trace:
-        watch = Watch(type(self).__name__, self.verbose, self.callback)
-        return iterate(engine.round, name=CHANGE, max_iter=self.n_rounds, tol=self.tol, watch=watch)
 
     # ------------------------------------------------------------ helpers
 

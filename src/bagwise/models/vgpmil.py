@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from bagwise import _validation as check
 from bagwise.bag_models.noisy_or import UPDATES, NoisyOr, NoisyOrEvidence
@@ -177,7 +178,8 @@ class VGPMIL(CountAnswers):
         chunks = chunks_of(features, bags, NoisyOrEvidence(counts.evidence))
         n_labels = counts.evidence.labels.shape[1]
         rule = NoisyOr(float(self.H), self.updates, n_labels, features.device)
-        return LogisticBound(chunks, self._first_bound(), rule, features.n_columns, n_labels, features.device)
+        exact = features.dtype == torch.float64
+        return LogisticBound(chunks, self._first_bound(), rule, features.n_columns, n_labels, features.device, exact)
 
     def _judge(self, trace: Trace) -> None:
         """Say so when the iteration went round in circles, or was to go on until it settled and did not."""

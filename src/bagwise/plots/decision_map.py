@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse
 
+from bagwise._matrices import axis_name, column_number
 from bagwise._validation import check_count
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
@@ -61,7 +62,7 @@ class DecisionMapDisplay(_Display):
         the area of a mark, in points squared.
         """
         given = as_bags(bags)
-        columns = [_column(name, given) for name in features]
+        columns = [column_number(name, given.n_features, given.feature_names) for name in features]
         if len(columns) != 2 or columns[0] == columns[1]:
             raise BagDataError(f"features={features!r}: expected two different columns.")
         X = given.X.toarray() if scipy.sparse.issparse(given.X) else np.asarray(given.X)
@@ -70,7 +71,7 @@ class DecisionMapDisplay(_Display):
         rows[:, columns[0]], rows[:, columns[1]] = (part.ravel() for part in np.meshgrid(across, up))
         asked = Bags(rows, np.arange(len(rows)), feature_names=given.feature_names)
         found = column_of(positive_proba(model.predict_instance_proba(asked), model.classes_), label)
-        names = (_name(columns[0], given), _name(columns[1], given))
+        names = (axis_name(columns[0], given.feature_names), axis_name(columns[1], given.feature_names))
         truth = None if instance_y is None else _truth(instance_y, given)
         grid = found.reshape(len(up), len(across))
         return cls(across, up, grid, points=X[:, columns], truth=truth, names=names).plot(ax, size=size)
@@ -112,20 +113,6 @@ class DecisionMapDisplay(_Display):
         for value, (marker, colour, word) in enumerate(_MARKERS):
             some = self.points[truth == value]
             ax.scatter(some[:, 0], some[:, 1], s=size, marker=marker, color=colour, linewidths=0, label=word)
-
-
-def _column(name: int | str, bags: Bags) -> int:
-    if isinstance(name, str):
-        if bags.feature_names is None or name not in bags.feature_names:
-            raise BagDataError(f"features: there is no column {name!r}; there are {bags.feature_names or 'no names'}.")
-        return list(bags.feature_names).index(name)
-    if not 0 <= name < bags.n_features:
-        raise BagDataError(f"features: there is no column {name}; the bags have columns 0 to {bags.n_features - 1}.")
-    return int(name)
-
-
-def _name(column: int, bags: Bags) -> str:
-    return f"feature {column}" if bags.feature_names is None else bags.feature_names[column]
 
 
 def _ticks(values: Floats, resolution: int) -> Floats:

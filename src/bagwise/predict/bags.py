@@ -56,6 +56,11 @@ def part_probability(fitted: Fitted, bags: Bags, of_bags: Array) -> Array:
     return np.minimum(chance, of_bags[owner]) if fitted.rule.grows_with_size else chance
 
 
+def bag_decision(fitted: Fitted, bags: Bags) -> NDArray[np.bool_]:
+    """Whether the bag is called positive, (B, K), as the model's rule decides."""
+    return torch.cat([fitted.rule.calls_positive(latent) for latent in fitted.latent(bags)]).cpu().numpy()
+
+
 def bag_probability(fitted: Fitted, bags: Bags) -> Array:
     """P(the bag is positive), (B, K), as the model's rule has it."""
     return torch.cat([fitted.rule.probability(latent) for latent in fitted.latent(bags)]).cpu().numpy()

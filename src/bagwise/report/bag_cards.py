@@ -38,7 +38,7 @@ class BagCard:
 
     name: str
     why: str
-    of: str | None  # the class that is spoken of, where there are many
+    of: str | None  # the class that the card is about, where there are many
     probability: float
     stated: tuple[str, str] | None  # how and what
     instances: list[Instance]

@@ -71,11 +71,12 @@ class SafetensorsRows:
     def __init__(self, path: PathLike, name: str) -> None:
         self._stamp, self._name = Stamp(path), name
         with _opened(self._stamp.path) as file:
-            part = file.get_slice(name) if name in file.keys() else None  # noqa: SIM118 — no mapping
+            names = file.keys()
+            part = file.get_slice(name) if name in names else None
             if part is None or len(part.get_shape()) != 2 or part.get_dtype() not in (*_TYPES, *_INTEGERS):
                 raise BagDataError(
                     f"{path}: expected a tensor {name!r} of numbers with one row per instance; the file has "
-                    f"{', '.join(sorted(file.keys()))}."
+                    f"{', '.join(sorted(names))}."
                 )
             rows, columns = part.get_shape()
             self.shape: tuple[int, int] = rows, columns
@@ -96,8 +97,9 @@ class SafetensorsRows:
 def tensor_of(path: PathLike, name: str) -> NDArray[Any]:
     """A whole tensor of a safetensors file."""
     with _opened(Path(path)) as file:
-        if name not in file.keys():  # noqa: SIM118 — no mapping
-            raise BagDataError(f"{path}: there is no tensor {name!r}; the file has {', '.join(sorted(file.keys()))}.")
+        names = file.keys()
+        if name not in names:
+            raise BagDataError(f"{path}: there is no tensor {name!r}; the file has {', '.join(sorted(names))}.")
         values: NDArray[Any] = file.get_tensor(name).numpy()
     return values
 

@@ -4,7 +4,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from bagwise import BagDataWarning
-from bagwise.baselines import NSK, SIL
+from bagwise.baselines import DD, EMDD, NSK, SIL
 from bagwise.baselines._base.calibration import sigmoid
 from bagwise.datasets import make_bags
 
@@ -35,6 +35,33 @@ def test_slope_alone_keeps_the_decision_of_the_method():
 def test_order_of_scores_is_kept_even_where_they_mislead():
     slope, _ = sigmoid(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 1.0, 0.0, 0.0]), "sigmoid")
     assert slope > 0
+
+
+@pytest.mark.parametrize("option", ["sigmoid", "slope"])
+@pytest.mark.parametrize("level", [0.0, 0.83255461, -7e300, np.inf])
+def test_scores_that_are_all_alike_give_the_base_rate(option, level):
+    y = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    scores = np.full(5, level) * (1 + 1e-16 * np.arange(5))
+    assert sigmoid(scores, y, option) == (0.0, pytest.approx(np.log(2 / 5)))
+
+
+@pytest.mark.parametrize("method", [DD, EMDD])
+def test_rows_that_are_all_alike_give_the_base_rate(method):
+    X, y = [np.full((3, 2), 3.0) for _ in range(18)], np.arange(18) % 3 == 0
+    model = method(n_starts=2, random_state=0).fit(X, y)
+    assert model.predict_proba([*X, np.zeros((1, 2))])[:, 1] == pytest.approx(7 / 20)
+
+
+@pytest.mark.parametrize("shift", [1e5, -1e5])
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_calibration_knows_no_unit_and_no_zero_of_the_scores(shift, unit):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=40)
+    y = (rng.random(40) < expit(2 * scores)).astype(float)
+    slope, intercept = sigmoid(scores, y, "sigmoid")
+    other_slope, other_intercept = sigmoid(unit * (scores + shift), y, "sigmoid")
+    odds = other_slope * (unit * (scores + shift)) + other_intercept
+    assert odds == pytest.approx(slope * scores + intercept, rel=1e-4, abs=1e-4)
 
 
 def test_held_out_probabilities_are_less_certain_than_those_of_the_training_bags():

@@ -48,6 +48,20 @@ def test_the_prior_is_part_of_what_is_maximised():
     assert trace.values[-1] == pytest.approx(-0.5 * (1.6 - 4.0) ** 2 - 0.5 * (0.6 / 0.5) ** 2, abs=1e-5)
 
 
+def test_search_without_prior_maximises_the_evidence_alone_and_still_draws_its_starts():
+    block = Numbers([0.0], centre=1.0, spread=0.5)
+    seen = []
+
+    def objective():
+        seen.append(float(block.get()[0]))
+        return -0.5 * (block.tensor[0] - 4.0) ** 2
+
+    trace = EvidenceSearch([block], differentiated(objective), prior=False).run(2, 100, random(), SILENT)
+    assert block.get() == pytest.approx([4.0], abs=1e-3)
+    assert trace.values[-1] == pytest.approx(0.0, abs=1e-5)
+    assert any(abs(value - (1.0 + 0.5 * random().standard_normal())) < 1e-9 for value in seen)
+
+
 def test_several_blocks_are_searched_together():
     first, second = Numbers([0.0]), Numbers([0.0, 0.0], centre=3.0, spread=1.0)
 

@@ -9,7 +9,7 @@ from tests.problems import features_of, random_bags, random_labels, segments_of
 
 from bagwise import Bags
 from bagwise.bag_models.soft_max import BagLosses, WitnessLoss, hard_witness, soft_witness, uniform_weights
-from bagwise.inference.laplace.annealing import FIRST_SHARPNESS, Annealing, Schedule, anneal
+from bagwise.inference.laplace.annealing import FIRST_SHARPNESS, MOST_STAGES, Annealing, Schedule, anneal, sharpness_at
 from bagwise.inference.laplace.fit import fit_witness
 from bagwise.inference.laplace.mode import ModeLimits, find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import ExactRows, InducedRows, SparseLinearRows, rows_of
@@ -110,9 +110,60 @@ def test_without_averaging_the_weights_cycle(problem):
     assert float((state.weights - last).abs().max()) > 0.5
 
 
+def scores_written_out(K, P, loss):
+    """F at the mode of Σ ℓ(P F) + ½ Fᵀ K⁻¹ F, by Newton's method over all N latent values."""
+    F = torch.zeros(len(K), dtype=torch.float64)
+    for _ in range(60):
+        W = P.T @ torch.diag(loss.bend(P @ F)) @ P
+        right = W @ F - P.T @ loss.slope(P @ F)
+        F = torch.linalg.solve(torch.eye(len(F), dtype=F.dtype) + K @ W, K @ right)
+    return F
+
+
+@pytest.mark.parametrize("witnesses", ["soft", "alternating"])
+def test_alternation_without_averaging_is_the_published_one_written_out(problem, witnesses):
+    """Step (i) weights by (29) or (28), step (ii) a fit with the weights held fixed, in turn."""
+    bags, labels = problem
+    features = exact_features(bags, kernel="rbf", bias=5.0)
+    phi, segments = torch.from_numpy(features.transform(bags)[0]), segments_of(bags.sizes)
+    state = Annealing(
+        rows_of(features, bags, exact=True)(features.kernel), losses(labels), Schedule(1, witnesses, averaged=False)
+    )
+    weights, K = uniform_weights(segments), phi @ phi.T
+    for _ in range(4):
+        P = torch.zeros(len(bags), len(phi), dtype=torch.float64)
+        P[segments.index, torch.arange(len(phi))] = weights
+        F = scores_written_out(K, P, losses(labels))
+        weights = soft_witness(F, segments, 0.1) if witnesses == "soft" else hard_witness(F, segments)
+        with torch.no_grad():
+            state.step()
+        torch.testing.assert_close(state.weights, weights, rtol=0, atol=1e-5)
+
+
+def test_annealing_goes_on_until_nothing_changes(problem):
+    bags, labels = problem
+    features = exact_features(bags, kernel="rbf", bias=5.0)
+    rows = rows_of(features, bags, exact=True)(features.kernel)
+    found = anneal(rows, losses(labels), Schedule(None), ModeLimits(200, 1e-2))
+    assert sharpness_at(2) < found.sharpness <= sharpness_at(MOST_STAGES - 1)
+    if found.sharpness < sharpness_at(MOST_STAGES - 1):  # it stopped by itself: a temperature less says the same
+        stages = round(np.log10(found.sharpness / FIRST_SHARPNESS))
+        shorter = anneal(rows, losses(labels), Schedule(stages)).weights
+        assert float((found.weights - shorter).abs().max()) < 0.02
+
+
+def test_annealing_of_bags_of_one_ends_after_three_temperatures():
+    bags = Bags(np.random.default_rng(0).normal(size=(8, 2)), np.arange(8))
+    features = exact_features(bags)
+    rows = rows_of(features, bags, exact=True)(features.kernel)
+    found = anneal(rows, losses(torch.arange(8.0, dtype=torch.float64) % 2), Schedule(None))
+    assert found.sharpness == sharpness_at(2)
+    assert found.trace.converged
+
+
 def test_the_schedule_is_the_published_one():
     assert FIRST_SHARPNESS == 0.1
-    assert [Schedule(n).final_sharpness for n in (1, 2, 3, 4)] == pytest.approx([0.1, 1.0, 10.0, 100.0])
+    assert [sharpness_at(stage) for stage in range(4)] == pytest.approx([0.1, 1.0, 10.0, 100.0])
 
 
 def test_every_temperature_down_to_the_last_has_its_rounds(problem):
@@ -130,7 +181,7 @@ def test_hard_witnesses_put_all_weight_on_one_instance(problem):
     bags, labels = problem
     features = exact_features(bags, kernel="rbf", bias=5.0)
     rows = rows_of(features, bags, exact=True)(features.kernel)
-    found = anneal(rows, losses(labels), Schedule(3, hard=True))
+    found = anneal(rows, losses(labels), Schedule(3, "hard"))
     assert set(found.weights.unique().tolist()) == {0.0, 1.0}
 
 

@@ -61,7 +61,7 @@ class SavedBaseline(SavedEstimator, BaseEstimator):
         self._check_settings()
         checked = self._check_bags(bags, reset=True)
         refuse_undeclared(type(self).__name__, self.card.evidence, checked, y)
-        rows = _dense(checked.X)
+        rows = dense_rows(checked.X)
         self.shift_, self.scale_ = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
         if self.standardize:
             self.shift_, spread = rows.mean(axis=0), rows.std(axis=0)
@@ -77,7 +77,7 @@ class SavedBaseline(SavedEstimator, BaseEstimator):
         return bags
 
     def _scaled(self, bags: Bags) -> Bags:
-        return bags.with_features((_dense(bags.X) - self.shift_) / self.scale_)
+        return bags.with_features((dense_rows(bags.X) - self.shift_) / self.scale_)
 
 
 class Baseline(LabelAnswers, SavedBaseline):
@@ -131,5 +131,6 @@ class Baseline(LabelAnswers, SavedBaseline):
         return np.stack([machine.scores(bags) for machine in self.machines_], axis=1)
 
 
-def _dense(X: Any) -> Floats:
+def dense_rows(X: Any) -> Floats:
+    """Rows as one dense array of doubles."""
     return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, dtype=np.float64)

@@ -21,6 +21,7 @@ from bagwise.exceptions import BagDataWarning, warn_user
 OPTIONS = ("sigmoid", "slope")
 _LEAST_SLOPE = 0.01  # per standard deviation of the scores: their order is always kept
 _MOST_SLOPE = 100.0
+_ALIKE = 1e-9  # standard deviation, in units of the largest score, below which scores differ by rounding only
 
 Learn = Callable[[Bags, Floats], Machine]
 
@@ -28,9 +29,8 @@ Learn = Callable[[Bags, Floats], Machine]
 def calibrated(learn: Learn, bags: Bags, y: Floats, option: str, cv: int, random: Any) -> Calibrated:
     """The machine of all bags with a label, and the sigmoid of held-out scores; a share where one class is missing."""
     seen = ~np.isnan(y)
-    positives, total = int(np.sum(y[seen])), int(np.sum(seen))
-    if positives in (0, total):
-        return Calibrated(0.0, float(np.log((positives + 1.0) / (total - positives + 1.0))), 1.0, None)
+    if len(np.unique(y[seen])) < 2:
+        return Calibrated(0.0, base_odds(y[seen]), 1.0, None)
     bags, y = bags[seen], y[seen]
     machine = learn(bags, y)
     slope, intercept = sigmoid(held_out_scores(learn, machine, bags, y, cv, random), y, option)
@@ -54,19 +54,37 @@ def held_out_scores(learn: Learn, machine: Machine, bags: Bags, y: Floats, cv: i
 
 
 def sigmoid(scores: Floats, y: Floats, option: str) -> tuple[float, float]:
-    """Slope and intercept of the log odds; "slope" leaves the intercept at 0, where the method itself decides."""
-    spread = float(np.std(scores)) or 1.0
+    """Slope and intercept of the log odds; "slope" leaves the intercept at 0, where the method itself decides.
+
+    Scores that are all alike, or not finite, say nothing: slope 0, and the log odds of the base rate.
+    """
+    size = float(np.abs(scores).max()) or 1.0
+    unit = scores / size if np.isfinite(size) else np.zeros_like(scores)  # squares neither overflow nor vanish
+    spread = float(np.std(unit))
+    if spread < _ALIKE:
+        return 0.0, base_odds(y)
+    centre = 0.0 if option == "slope" else float(unit.mean())
+    slope, intercept = _fitted((unit - centre) / spread, y, level=None if option == "sigmoid" else 0.0)
+    return slope / spread / size, intercept - slope * centre / spread
+
+
+def base_odds(y: Floats) -> float:
+    """Log odds of a positive where nothing else is known."""
+    positives = float(np.sum(y))
+    return float(np.log((positives + 1.0) / (len(y) - positives + 1.0)))
+
+
+def _fitted(scores: Floats, y: Floats, level: float | None) -> tuple[float, float]:
+    """Slope and intercept (``level``, if that is given) of the likeliest log odds, for scores of variance 1."""
     positives = float(np.sum(y))
     target = np.where(y == 1, (positives + 1.0) / (positives + 2.0), 1.0 / (len(y) - positives + 2.0))
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
-        odds = parameters[0] * scores / spread + parameters[1]
+        odds = parameters[0] * scores + parameters[1]
         off = expit(odds) - target
         value = -np.sum(target * log_expit(odds) + (1.0 - target) * log_expit(-odds))
-        return float(value), np.array([off @ scores / spread, off.sum()])
+        return float(value), np.array([off @ scores, off.sum()])
 
-    level = (0.0, 0.0) if option == "slope" else (None, None)
-    found = minimize(
-        loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=[(_LEAST_SLOPE, _MOST_SLOPE), level]
-    )
-    return float(found.x[0] / spread), float(found.x[1])
+    bounds = [(_LEAST_SLOPE, _MOST_SLOPE), (level, level)]
+    found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(found.x[0]), float(found.x[1])

@@ -10,6 +10,7 @@ import torch
 from bagwise.bags import Bags
 from bagwise.baselines._base.machines import Machine
 from bagwise.exceptions import ModelFileError
+from bagwise.models._base.description import damage_explained
 from bagwise.models._base.settings import pack_settings, unpack_settings
 
 Tensors = dict[str, torch.Tensor]
@@ -31,7 +32,7 @@ def pack_baseline(model: Any) -> tuple[dict[str, Any], Tensors]:
 
 def unpack_baseline(cls: Any, description: dict[str, Any], tensors: Tensors) -> Any:
     """The estimator that ``pack_baseline`` took apart, tried on one row."""
-    try:
+    with damage_explained():
         model = cls(**unpack_settings(cls, description["parameters"], tensors))
         model._check_settings()
         model.shift_, model.scale_ = tensors["shift"].numpy(), tensors["scale"].numpy()
@@ -44,10 +45,6 @@ def unpack_baseline(cls: Any, description: dict[str, Any], tensors: Tensors) -> 
             _unpack(f"machine.{k}", part, tensors) for k, part in enumerate(description["machines"])
         )
         _check(model)
-    except ModelFileError:
-        raise
-    except Exception as error:  # a damaged description can go wrong in any way
-        raise ModelFileError(f"the model file is incomplete or damaged ({error!r}).") from error
     return model
 
 

@@ -46,11 +46,7 @@ class KernelBaseline(Baseline):
 
     def _row_svm(self, rows: Floats, y: NDArray[Any], gamma: float, weight: Floats | None = None) -> RowFunction:
         """The support vector machine of rows with labels of 0 and 1, each with its share of the penalty."""
-        solver = SVC(C=self.C, kernel="rbf" if gamma else "linear", gamma=gamma or "scale", cache_size=_CACHE)
-        solver.fit(rows, np.asarray(y) > 0, sample_weight=weight)
-        weights = np.zeros(len(rows))
-        weights[solver.support_] = solver.dual_coef_[0]
-        return RowFunction.of(rows, weights, solver.intercept_[0], gamma)
+        return row_svm(rows, y, self.C, gamma, weight)
 
 
 class AlternatingSVM(KernelBaseline):
@@ -73,6 +69,15 @@ class AlternatingSVM(KernelBaseline):
     def _check_settings(self) -> None:
         super()._check_settings()
         check.check_count("max_rounds", self.max_rounds)
+
+
+def row_svm(rows: Floats, y: NDArray[Any], C: float, gamma: float, weight: Floats | None = None) -> RowFunction:
+    """The support vector machine of rows with labels of 0 and 1 (or False and True)."""
+    solver = SVC(C=C, kernel="rbf" if gamma else "linear", gamma=gamma or "scale", cache_size=_CACHE)
+    solver.fit(rows, np.asarray(y) > 0, sample_weight=weight)
+    weights = np.zeros(len(rows))
+    weights[solver.support_] = solver.dual_coef_[0]
+    return RowFunction.of(rows, weights, solver.intercept_[0], gamma)
 
 
 def mean_gram(bags: Bags, gamma: float) -> Floats:

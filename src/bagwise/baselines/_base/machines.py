@@ -87,7 +87,7 @@ class MeanRow(Machine):
 
 @dataclass(frozen=True)
 class Calibrated(Machine):
-    """log odds = slope · score + intercept, bent so that they stay below the limit; a constant without a machine."""
+    """log odds = slope · score + intercept, bent so that they stay below the limit; a constant where slope is 0."""
 
     slope: float
     intercept: float
@@ -96,7 +96,7 @@ class Calibrated(Machine):
 
     def scores(self, bags: Bags) -> Floats:
         """(B,) log odds that the bag is positive."""
-        if self.machine is None:
+        if self.machine is None or self.slope == 0.0:
             return np.full(len(bags), self.intercept)
         straight = self.slope * self.machine.scores(bags) + self.intercept
         return self.limit * np.tanh(straight / self.limit)
@@ -121,7 +121,7 @@ def first_largest(values: Floats, bags: Bags) -> NDArray[np.int64]:
     return np.minimum.reduceat(np.where(is_largest, np.arange(len(values)), len(values)), bags.offsets[:-1])
 
 
-def tensors_of(bags: Bags) -> tuple[Tensor, Segments]:
+def rows_for_torch(bags: Bags) -> tuple[Tensor, Segments]:
     """Rows and bags for torch."""
     return torch.tensor(bags.X), Segments(torch.tensor(bags.offsets))
 

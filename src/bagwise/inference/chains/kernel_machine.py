@@ -49,6 +49,9 @@ class Prior(NamedTuple):
     jitter: float = 1e-6
 
 
+USUAL_PRIOR = Prior()
+
+
 def whole_gram_step(chunk: Chunk, remembered: object, shared: None) -> tuple[Sums, object]:
     """Ψᵀ Ψ over all instances, those of bags that state nothing included."""
     return {"gram": chunk.design.phi.T @ chunk.design.phi}, remembered
@@ -67,7 +70,7 @@ class KernelMachine:
         n_rows: int,
         n_chains: int = 4,
         seed: int = 0,
-        prior: Prior = Prior(),  # noqa: B008
+        prior: Prior = USUAL_PRIOR,
         n_moves: int = 10,
         z_update: str = "exact",
         rescale: bool = True,

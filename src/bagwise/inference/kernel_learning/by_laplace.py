@@ -12,9 +12,9 @@ from bagwise.bag_models.soft_max import BagLosses, Pooling, SoftMaxLoss, Witness
 from bagwise.bags import Bags
 from bagwise.gp.features import Features, traced_design
 from bagwise.gp.kernel_parameters import KernelParameters
-from bagwise.inference.kernel_learning.search import EvidenceSearch, differentiated, iteration_limit
+from bagwise.inference.kernel_learning.search import EvidenceSearch, differentiated, iteration_limit, joined_traces
 from bagwise.inference.laplace.annealing import Schedule, anneal
-from bagwise.inference.laplace.mode import Loss, find_mode, log_evidence
+from bagwise.inference.laplace.mode import FLOOR, Loss, find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import RowsAt
 from bagwise.inference.loop import Trace, Watch
 from bagwise.numerics.segments import Segments
@@ -29,6 +29,8 @@ class SearchSettings(NamedTuple):
     n_restarts: int
     random: np.random.RandomState
     watch: Watch
+    prior: bool = True  # whether the kernel's parameters have their weak prior, or the evidence alone counts
+    floor: float = FLOOR  # of the eigenvalues at the mode of a soft maximum
 
 
 class LearnedKernel(NamedTuple):
@@ -41,8 +43,8 @@ class LearnedKernel(NamedTuple):
 class _Modes:
     """The mode of every label column, kept from one kernel to the next."""
 
-    def __init__(self, losses: Sequence[Loss]) -> None:
-        self._losses = losses
+    def __init__(self, losses: Sequence[Loss], floor: float = FLOOR) -> None:
+        self._losses, self._floor = losses, floor
         self._last: list[Tensor | None] = [None] * len(losses)
 
     def log_evidence(self, phis: Sequence[Tensor]) -> Tensor:
@@ -56,7 +58,7 @@ class _Modes:
         if mode.trace.interrupted:
             raise KeyboardInterrupt
         self._last[column] = mode.v
-        return log_evidence(loss, phi, mode.v)
+        return log_evidence(loss, phi, mode.v, self._floor)
 
 
 def learn_soft_max(
@@ -65,7 +67,7 @@ def learn_soft_max(
     """Maximise (6.3), summed over label columns, with the implicit dependence of every mode in the gradient."""
     kernel, x = copy.deepcopy(features.kernel), features.standardised(bags.X)
     segments = Segments(torch.from_numpy(bags.offsets.copy()).to(features.device))
-    modes = _Modes([SoftMaxLoss(losses, segments, pooling) for losses in columns])
+    modes = _Modes([SoftMaxLoss(losses, segments, pooling) for losses in columns], how.floor)
 
     def objective() -> Tensor:
         design = traced_design(features, kernel, features.inducing, x, segments)
@@ -92,7 +94,7 @@ def learn_witness(
         if trace.interrupted or best - reached < _SETTLED:
             break
         reached = best
-    return LearnedKernel(kernel, _joined(traces))
+    return LearnedKernel(kernel, joined_traces(traces))
 
 
 def _witness_objective(
@@ -114,12 +116,6 @@ def _searched(
     free = len(block.get())
     if free == 0:
         return None
-    return EvidenceSearch([block], differentiated(objective)).run(
+    return EvidenceSearch([block], differentiated(objective), prior=how.prior).run(
         n_restarts, iteration_limit(free), how.random, how.watch
     )
-
-
-def _joined(traces: Sequence[Trace]) -> Trace:
-    values = np.concatenate([trace.values for trace in traces])
-    last = traces[-1]
-    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted)

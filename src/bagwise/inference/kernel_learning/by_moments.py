@@ -59,17 +59,17 @@ class _Counts:
         sizes = part.potentials.sizes
         self._segments = Segments(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
         self._mean, self._variance = _moments(part)
-        self._speaks = torch.isfinite(self._mean)
+        self._states = torch.isfinite(self._mean)
         self._fixed = ~torch.isnan(part.known)
 
     def logs(self, z: Tensor) -> Tensor:
         """ℓ of every bag with a varying potential, and log p of every known instance."""
         own = z[self._rows]
         expected, variance = self._law(own)
-        residual = torch.where(self._speaks, self._mean, expected) - expected
-        counts = -0.5 * (LOG_2PI + torch.log(variance) + residual.square() / variance)
+        off = torch.where(self._states, self._mean, expected) - expected
+        counts = -0.5 * (LOG_2PI + torch.log(variance) + off.square() / variance)
         coins = log_ndtr(torch.where(self._known == 1, own, -own))
-        return torch.cat([counts[self._speaks], coins[self._fixed]])
+        return torch.cat([counts[self._states], coins[self._fixed]])
 
     def directions(self, rows: Tensor, z: Tensor) -> list[Tensor]:
         """j_b / √V_b of the bags and of the known instances."""
@@ -80,7 +80,7 @@ class _Counts:
         counts = self._segments.sum(free[:, None] * features) / torch.sqrt(variance)[:, None]
         spread = torch.exp(0.5 * (log_ndtr(own) + log_ndtr(-own)))
         coins = (density / spread)[:, None] * features
-        return [counts[self._speaks], coins[self._fixed]]
+        return [counts[self._states], coins[self._fixed]]
 
     def _law(self, own: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the observed count: Σ p and Σ pq + σ², known instances counted as they are."""

@@ -68,14 +68,18 @@ class _Enough(Exception):
 
 
 class EvidenceSearch:
-    """Maximise ``judge() + log prior`` over the blocks; ``rough`` is what the judge may be off by, in nats."""
+    """Maximise ``judge() + log prior`` over the blocks; ``rough`` is what the judge may be off by, in nats.
 
-    def __init__(self, blocks: Sequence[Block], judge: Judge, rough: float = 0.0) -> None:
+    Without ``prior`` the judge alone counts; further starts are drawn from the priors all the same.
+    """
+
+    def __init__(self, blocks: Sequence[Block], judge: Judge, rough: float = 0.0, *, prior: bool = True) -> None:
         self._blocks = [block for block in blocks if len(block.get())]
         self._judge, self._rough = judge, rough
         self._cuts = np.cumsum([len(block.get()) for block in self._blocks])[:-1]
         self._centre = np.concatenate([block.centre for block in self._blocks])
         self._spread = np.concatenate([block.spread for block in self._blocks])
+        self._prior_width = self._spread if prior else np.full_like(self._spread, np.inf)
         self._best, self._best_at = -math.inf, self._get()
         self._course: list[float] = []
         self._failures = 0  # in a row, up to the last evaluation
@@ -202,9 +206,9 @@ class EvidenceSearch:
 
     def _posterior(self, vector: Vector) -> tuple[float, Vector]:
         log_evidence = self._judge()
-        away = (vector - self._centre) / self._spread
+        away = (vector - self._centre) / self._prior_width
         gradient = np.concatenate([block.gradient() for block in self._blocks])
-        return log_evidence - 0.5 * float(away @ away), gradient - away / self._spread
+        return log_evidence - 0.5 * float(away @ away), gradient - away / self._prior_width
 
     def _get(self) -> Vector:
         return np.concatenate([block.get() for block in self._blocks])
@@ -217,6 +221,13 @@ class EvidenceSearch:
 def iteration_limit(free: int) -> int:
     """Iterations that a search over so many parameters may take."""
     return min(_ITERATIONS + free, _MOST_ITERATIONS)
+
+
+def joined_traces(traces: Sequence[Trace]) -> Trace:
+    """One search after the other; the values may be of other rows, so only the course within each means anything."""
+    values = np.concatenate([trace.values for trace in traces])
+    last = traces[-1]
+    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted)
 
 
 def unsettled(trace: Trace) -> str:

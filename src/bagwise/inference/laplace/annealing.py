@@ -6,7 +6,8 @@ objective: negative bags would push down one instance after the other and never 
 
     P ← P + 2/(t + 2) (P_new − P),
 
-steps that die out, by which weights settle on the share of the rounds in which an instance was the witness.
+steps that die out, by which weights settle on the share of the rounds in which an instance was the witness. The paper
+does not average: with ``averaged=False`` the weights are those of the last round, and often never settle.
 """
 
 from typing import NamedTuple
@@ -18,23 +19,44 @@ from bagwise.bag_models.soft_max import BagLosses, WitnessLoss, hard_witness, so
 from bagwise.inference.laplace.mode import ModeLimits, find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import PooledRows
 from bagwise.inference.loop import Report, Trace, iterate
+from bagwise.numerics.segments import Segments
 
 FIRST_SHARPNESS, GROWTH = 0.1, 10.0
+FEWEST_STAGES, MOST_STAGES = 3, 6  # where the annealing goes on until nothing changes
 ROUNDS = 15  # at every temperature but, in the end, the last
 LAST_ROUNDS = 200
 _SETTLED = 1e-3  # largest change of a weight at which a temperature needs no further rounds
+_UNCHANGED = 1e-2  # largest change of a weight from one temperature to the next that is none
 
 
 class Schedule(NamedTuple):
-    """Temperatures, and whether the witness is at last a single instance."""
+    """Temperatures, and how the weights follow the scores.
 
-    n_stages: int
-    hard: bool = False
+    ``n_stages`` None: the temperature falls until the weights at its end are those of the one before. ``witnesses``:
+    "soft" (29), "hard" (29) with (28) at last, "alternating" (28) in every round, which has no temperature.
+    """
+
+    n_stages: int | None
+    witnesses: str = "soft"
+    averaged: bool = True
 
     @property
-    def final_sharpness(self) -> float:
-        """λ of the last temperature."""
-        return FIRST_SHARPNESS * GROWTH ** (self.n_stages - 1)
+    def most_stages(self) -> int:
+        """Temperatures at most."""
+        if self.witnesses == "alternating":
+            return 1
+        return MOST_STAGES if self.n_stages is None else self.n_stages
+
+    def wanted(self, scores: Tensor, segments: Segments, stage: int) -> Tensor:
+        """The weights that the scores ask for."""
+        if self.witnesses == "alternating":
+            return hard_witness(scores, segments)
+        return soft_witness(scores, segments, sharpness_at(stage))
+
+
+def sharpness_at(stage: int) -> float:
+    """λ of a temperature."""
+    return FIRST_SHARPNESS * GROWTH**stage
 
 
 class Annealing:
@@ -45,25 +67,34 @@ class Annealing:
         self.weights = uniform_weights(rows.segments)
         self.scores = torch.zeros_like(self.weights)
         self._start: Tensor | None = None
-        self._stage, self._round = 0, 0
+        self._round, self.stage = 0, 0
+        self._last_stage = schedule.most_stages - 1
+        self._before = self.weights  # at the end of the temperature before
 
     def step(self) -> Report:
         """One fit and one move of the weights; the residual is the largest change, plus one for every stage to come."""
         log_evidence = self._fit()
-        sharpness = FIRST_SHARPNESS * GROWTH**self._stage
-        move = soft_witness(self.scores, self._rows.segments, sharpness) - self.weights
-        self.weights = self.weights + 2.0 / (self._round + 2.0) * move
-        change = 2.0 / (self._round + 2.0) * float(move.abs().max())
-        to_come = self._schedule.n_stages - 1 - self._stage
+        share = 2.0 / (self._round + 2.0) if self._schedule.averaged else 1.0
+        move = self._schedule.wanted(self.scores, self._rows.segments, self.stage) - self.weights
+        self.weights = self.weights + share * move
+        change, to_come = share * float(move.abs().max()), self._last_stage - self.stage
         self._round += 1
         if to_come and (self._round == ROUNDS or change <= _SETTLED):
-            self._stage, self._round = self._stage + 1, 0
+            self._cool()
         return Report(log_evidence, change + to_come)
+
+    def _cool(self) -> None:
+        """The next temperature; none where they come until nothing changes, and nothing has."""
+        same = float((self.weights - self._before).abs().max()) <= _UNCHANGED
+        if self._schedule.n_stages is None and same and self.stage >= FEWEST_STAGES - 1:
+            self._last_stage = self.stage
+        else:
+            self._before, self.stage, self._round = self.weights, self.stage + 1, 0
 
     def finish(self) -> None:
         """Scores that belong to the last weights; hard ones where the schedule asks for them."""
         self._fit()
-        if self._schedule.hard:
+        if self._schedule.witnesses == "hard":
             self.weights = hard_witness(self.scores, self._rows.segments)
             self._fit()
 
@@ -85,6 +116,7 @@ class Annealed(NamedTuple):
 
     weights: Tensor  # (N,)
     trace: Trace
+    sharpness: float  # λ of the last temperature
 
 
 _QUICK = ModeLimits(ROUNDS, _SETTLED)
@@ -94,9 +126,9 @@ def anneal(rows: PooledRows, losses: BagLosses, schedule: Schedule, limits: Mode
     """Weights at the end of the schedule; ``limits`` are those of its last temperature."""
     with torch.no_grad():
         state = Annealing(rows, losses, schedule)
-        most = ROUNDS * (schedule.n_stages - 1) + limits.max_iter
+        most = ROUNDS * (schedule.most_stages - 1) + limits.max_iter
         trace = iterate(
             state.step, name="log evidence", max_iter=most, tol=limits.tol, watch=limits.watch, open_end=True
         )
         state.finish()
-    return Annealed(state.weights, trace)
+    return Annealed(state.weights, trace, sharpness_at(state.stage))

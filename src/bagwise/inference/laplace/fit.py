@@ -12,7 +12,7 @@ from bagwise.bags import Bags
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.laplace.annealing import Annealed, Schedule, anneal
-from bagwise.inference.laplace.mode import Loss, ModeLimits, find_mode, log_evidence, precision, projected_factor
+from bagwise.inference.laplace.mode import FLOOR, Loss, ModeLimits, find_mode, log_evidence, precision, projected_factor
 from bagwise.inference.laplace.pooled_rows import PooledRows
 from bagwise.inference.loop import Trace
 from bagwise.numerics.linalg import cholesky
@@ -60,10 +60,16 @@ def fit_soft_max(
     pooling: Pooling,
     starts: Starts,
     limits: ModeLimits,
+    floor: float = FLOOR,
 ) -> list[ColumnFit]:
-    """The lowest mode of (6.1) that was reached, and the Gaussian around it."""
+    """The lowest mode of (6.1) that was reached, and the Gaussian around it, of curvature ``floor`` at least."""
     rows = all_rows(features, bags)
-    return [_soft_max_column(rows, losses, pooling, _chosen(starts, rows, losses), limits) for losses in columns]
+    fits = []
+    for losses in columns:
+        loss = SoftMaxLoss(losses, rows.segments, pooling)
+        fit = mode_posterior(loss, rows, limits, _chosen(starts, rows, losses), floor)
+        fits.append(fit._replace(weights=pooling.weights(rows.phi @ fit.mean, rows.segments)))
+    return fits
 
 
 @torch.no_grad()
@@ -73,7 +79,8 @@ def fit_witness(
     """Ordinary classification of the bags, each the weighted mean of its instances (6.4)."""
     rows = all_rows(features, bags)
     fits = []
-    for losses, (weights, trace) in zip(columns, annealed, strict=True):
+    for losses, each in zip(columns, annealed, strict=True):
+        weights, trace = each[:2]
         fits.append(ColumnFit(*_bag_posterior(rows.pooled(weights), losses), weights, trace))
     return fits
 
@@ -90,19 +97,15 @@ def all_rows(features: Features, bags: Bags) -> AllRows:
     return AllRows(phi, Segments(torch.from_numpy(bags.offsets.copy()).to(features.device)))
 
 
-def _soft_max_column(
-    rows: AllRows, losses: BagLosses, pooling: Pooling, starts: list[Tensor], limits: ModeLimits
-) -> ColumnFit:
-    fit = mode_posterior(SoftMaxLoss(losses, rows.segments, pooling), rows, limits, starts)
-    return fit._replace(weights=pooling.weights(rows.phi @ fit.mean, rows.segments))
-
-
 @torch.no_grad()
-def mode_posterior(loss: Loss, rows: AllRows, limits: ModeLimits, starts: list[Tensor] | None = None) -> ColumnFit:
+def mode_posterior(
+    loss: Loss, rows: AllRows, limits: ModeLimits, starts: list[Tensor] | None = None, floor: float = FLOOR
+) -> ColumnFit:
     """The Gaussian around the lowest mode of a loss of whole bags that was reached, from zero or from some starts."""
     mode = find_mode(loss, rows.phi, starts or [torch.zeros_like(rows.phi[0])], limits)
-    factor = projected_factor(precision(loss, rows.phi, rows.phi @ mode.v))
-    return ColumnFit(mode.v, factor, log_evidence(loss, rows.phi, mode.v), uniform_weights(rows.segments), mode.trace)
+    factor = projected_factor(precision(loss, rows.phi, rows.phi @ mode.v), floor)
+    evidence = log_evidence(loss, rows.phi, mode.v, floor)
+    return ColumnFit(mode.v, factor, evidence, uniform_weights(rows.segments), mode.trace)
 
 
 def _chosen(starts: Starts, rows: AllRows, losses: BagLosses) -> list[Tensor]:

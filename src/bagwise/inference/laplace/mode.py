@@ -16,7 +16,7 @@ from bagwise.exceptions import NumericalError
 from bagwise.inference.loop import SILENT, Report, Trace, Watch, iterate
 from bagwise.numerics.linalg import cholesky, logdet, solve_factor
 
-FLOOR = 0.5  # smallest eigenvalue that A is left with
+FLOOR = 0.5  # smallest eigenvalue that A is left with, where nobody says otherwise
 _STEEPEST = 1e-3  # smallest |eigenvalue| that Newton's step divides by
 _ARMIJO, _HALVINGS = 1e-4, 40
 _NOISE = 1e-12  # a promised decrease below this part of S is rounding: take the step as it is
@@ -105,15 +105,15 @@ def precision(loss: Loss, phi: Tensor, F: Tensor) -> Tensor:
     return 0.5 * (curvature + curvature.T) + torch.eye(phi.shape[1], dtype=phi.dtype, device=phi.device)
 
 
-def projected_factor(A: Tensor) -> Tensor:
-    """Cholesky factor of A after lifting its eigenvalues to ``FLOOR`` where they lie below."""
-    if _above_floor(A):
+def projected_factor(A: Tensor, floor: float = FLOOR) -> Tensor:
+    """Cholesky factor of A after lifting its eigenvalues to ``floor`` where they lie below."""
+    if _above_floor(A, floor):
         return cholesky(A, what="precision at the mode").lower
     values, vectors = torch.linalg.eigh(A)
-    return cholesky((vectors * values.clamp(min=FLOOR)) @ vectors.T, what="projected precision").lower
+    return cholesky((vectors * values.clamp(min=floor)) @ vectors.T, what="projected precision").lower
 
 
-def log_evidence(loss: Loss, phi: Tensor, mode: Tensor) -> Tensor:
+def log_evidence(loss: Loss, phi: Tensor, mode: Tensor, floor: float = FLOOR) -> Tensor:
     """(6.3) or (6.5) at the mode, differentiable in Φ with the mode's own dependence on Φ included.
 
     v̂ − A⁻¹ ∇S(v̂; Φ) has the value v̂ and, by the implicit function theorem, the derivative dv̂/dΦ, if A and v̂ are held
@@ -123,22 +123,22 @@ def log_evidence(loss: Loss, phi: Tensor, mode: Tensor) -> Tensor:
     with torch.no_grad():
         A = precision(loss, fixed, fixed @ mode)
     gradient = phi.T @ loss.slope(phi @ mode) + mode
-    v = mode - solve_factor(projected_factor(A), gradient[:, None])[:, 0]
+    v = mode - solve_factor(projected_factor(A, floor), gradient[:, None])[:, 0]
     F = phi @ v
-    return -(loss.value(F) + 0.5 * v @ v + 0.5 * _projected_logdet(precision(loss, phi, F)))
+    return -(loss.value(F) + 0.5 * v @ v + 0.5 * _projected_logdet(precision(loss, phi, F), floor))
 
 
-def _projected_logdet(A: Tensor) -> Tensor:
-    if _above_floor(A.detach()):
+def _projected_logdet(A: Tensor, floor: float) -> Tensor:
+    if _above_floor(A.detach(), floor):
         return logdet(cholesky(A, what="precision at the mode").lower)
     values: Tensor = torch.linalg.eigvalsh(A)
-    return values.clamp(min=FLOOR).log().sum()
+    return values.clamp(min=floor).log().sum()
 
 
-def _above_floor(A: Tensor) -> bool:
+def _above_floor(A: Tensor, floor: float) -> bool:
     if not bool(torch.isfinite(A).all()):
         raise NumericalError("the curvature at the mode is not finite; check the scale of the features and the kernel.")
-    return int(torch.linalg.cholesky_ex(A - FLOOR * torch.eye(len(A), dtype=A.dtype, device=A.device))[1]) == 0
+    return int(torch.linalg.cholesky_ex(A - floor * torch.eye(len(A), dtype=A.dtype, device=A.device))[1]) == 0
 
 
 def _safe_solve(A: Tensor, gradient: Tensor) -> Tensor:

@@ -43,9 +43,9 @@ class ChainAnswers:
         An ``arviz.InferenceData``; from ArviZ 1.0 on, which no longer has that class, an ``xarray.DataTree``. v is
         thinned (``posterior_``), so it stands in a group of its own, ``posterior_weights``.
         """
-        chains, model = self._watched(), self
-        several = model._several()  # type: ignore[attr-defined]
-        weights = model.posterior_.weights.cpu().numpy()  # type: ignore[attr-defined]
+        chains = self._watched()
+        model: Any = self
+        several, weights = model._several(), model.posterior_.weights.cpu().numpy()
         watched = np.moveaxis(chains.values, 0, -1)
         names = ("evidence_log_likelihood", *chains.names[1:])  # ArviZ keeps "log_likelihood" for another thing
         named = dict(zip(names, watched if several else watched[..., 0], strict=True))

@@ -1,6 +1,7 @@
 """How ``BagGP`` is fitted to labels, fractions and counts: its features, their kernel, the posterior."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ def fit_counts(model: Any, bags: Bags, counts: CountInput) -> None:
     """Learn the kernel and find the posterior of the latent function."""
     chosen = engine_for(bags, counts.evidence, counts.tight) if model.inference == "auto" else model.inference
     model.inference_ = chosen
-    features = _features_to_use(model, bags, counts)
+    features = kept_or_learned(model, lambda: _learned_features(model, bags, counts))
     infer = _by_gibbs if model.inference_ == "gibbs" else _inferred
     found = infer(model, features, bags, counts.evidence)
     model._finish(features, found.posterior, model.rule_, found.trace, found.log_evidence)
@@ -61,14 +62,14 @@ def _warn_if_nothing_learned(model: Any, bags: Bags, evidence: CountEvidence) ->
 # ---------------------------------------------------------------- features
 
 
-def _features_to_use(model: Any, bags: Bags, counts: CountInput) -> Features:
+def kept_or_learned(model: Any, learn: Callable[[], Learned]) -> Features:
     """Those of the last fit if its chains are to go on, new and learned ones otherwise."""
     if model.inference == "gibbs" and runner_of(model).goes_on(ChainSettings.of(model)):
         kept: Features = model.features_
         return kept
     forget_chains(model)
     model.learning_trace_ = None
-    learned = _learned_features(model, bags, counts)
+    learned = learn()
     model.learning_trace_ = learned.trace
     warn_if_unsettled(learned.trace)
     return learned.features

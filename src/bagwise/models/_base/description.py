@@ -1,9 +1,11 @@
 """The description of a model file, field by field: what each must hold before anything is built from it."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from bagwise._validation import is_whole
 from bagwise.exceptions import ModelFileError
 from bagwise.numerics.links import LINKS
 
@@ -36,6 +38,17 @@ def check_description(description: Mapping[str, Any], posteriors: Mapping[str, A
             )
 
 
+@contextmanager
+def damage_explained() -> Iterator[None]:
+    """A damaged description can go wrong in any way while a model is built from it; the error says that it is one."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except Exception as error:
+        raise ModelFileError(f"the model file is incomplete or damaged ({error!r}).") from error
+
+
 def _at(description: Any, place: str) -> Any:
     """What stands at "features.kernel"; the name of a setting may hold further dots."""
     for name in place.split(".", 1):
@@ -65,12 +78,8 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-
-
 def _is_number(value: Any) -> bool:
-    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+    return is_whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _is_list(value: Any, holds: Callable[[Any], bool]) -> bool:
@@ -119,13 +128,13 @@ def _are_columns(value: Any) -> bool:
 def _is_own(value: Any) -> bool:
     """Further fitted attributes: text, or whole numbers in lists (which instances were witnesses)."""
     return isinstance(value, dict) and all(
-        part is None or _is_text(part) or _is_whole(part) or _is_list(part, lambda row: _is_list(row, _is_whole))
+        part is None or _is_text(part) or is_whole(part) or _is_list(part, lambda row: _is_list(row, is_whole))
         for part in value.values()
     )
 
 
 def _are_sizes(value: Any) -> bool:
-    return _is_list(value, _is_whole) and len(value) == 2 and 0 < value[0] <= value[1]
+    return _is_list(value, is_whole) and len(value) == 2 and 0 < value[0] <= value[1]
 
 
 def _are_two_numbers(value: Any) -> bool:
@@ -171,15 +180,19 @@ _FIELDS = {
         _or_nothing(lambda value: _are_texts(value) and len(value) >= 2), "two or more names, or null"
     ),
     "fitted.feature_names": _NAMES,
-    "fitted.n_features": Field(_is_whole, "a whole number"),
+    "fitted.n_features": Field(is_whole, "a whole number"),
     "fitted.columns": Field(_are_columns, "names of columns", True),
     "fitted.sizes_seen": Field(_are_sizes, "two whole numbers, the smaller first", True),
     "fitted.learned_from_known": Field(_is_flag, "true or false", True),
     "notes": Field(_are_columns, "names of columns", True),
     "rule": Field(_is_rule, "the name of a rule and its numbers or words", True),
-    "features.effect": Field(_is_number, "a finite number", True),
+    "features.effect": Field(
+        lambda value: _is_number(value) or _is_list(value, lambda part: _is_list(part, _is_number)),
+        "a number, or three lists of numbers",
+        True,
+    ),
     "features.size_range": Field(_or_nothing(_are_two_numbers), "two numbers, or null", True),
-    "fitted.seed": Field(_is_whole, "a whole number"),
+    "fitted.seed": Field(is_whole, "a whole number"),
     "fitted.log_evidence": Field(
         _or_nothing(lambda value: _is_number(value) or _is_list(value, _is_number)), "a number for every label, or null"
     ),

@@ -1,4 +1,4 @@
-"""Which instances of a bag are positive, when only the number of positives is spoken of.
+"""Which instances of a bag are positive, when only the number of positives matters.
 
 Bag b holds n_b instances with weights p_i (positive) and q_i (negative) and a potential psi_b(k) on its number of
 positives. The forward-backward programme (2.4) gives log Z_b, the posterior of every instance and exact

@@ -1,0 +1,5 @@
+"""What stands on axes."""
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
