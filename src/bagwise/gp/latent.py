@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bagwise.bags import Bags, as_bags
+from bagwise.evidence.cells import cell_numbers
 from bagwise.gp import kernels
 from bagwise.gp.features import Design, Features
 from bagwise.gp.leftovers import RANK, Leftover, share_leftover
@@ -26,6 +27,7 @@ def copies(link: Link, scores: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
     return -torch.expm1(negative), -torch.expm1(n[:, None] * negative)
 
 
+MOST_CELLS = 64  # of a bag whose own effects are shared by everyone in them; in so many cells they average out
 TURNS = 32  # draws of a shared leftover for every draw of v, where answers given v are asked for
 NEGLIGIBLE = 1e-4  # a leftover variance up to this makes no difference whether it is shared or not
 
@@ -109,16 +111,26 @@ class LatentBags:
         return {}
 
     def _left_over(self, column: int) -> Leftover:
-        """What the kernel leaves over and, beside it, the effect of the bag."""
+        """What the kernel leaves over and, beside it, the effects of the bag and of its cells."""
         effect = self.features.effect
-        if effect == 0.0:
+        if effect.size == 0.0:
             return self._kernel_left_over(column, self.design)
-        own = self._kernel_left_over(column, self.design._replace(kappa=(self.design.kappa - effect**2).clamp(min=0.0)))
+        without = self.design._replace(kappa=(self.design.kappa - effect.size**2).clamp(min=0.0))
+        own = self._kernel_left_over(column, without)
         several = self.segments.spread(self.totals > 1)
-        column_of_effect = (effect * several).to(own.shared.dtype)[:, None]
+        effects = effect.common * several.to(own.shared.dtype)[:, None]
+        if effect.own > 0:
+            effects = torch.cat([effects, effect.own * self._cells.to(own.shared.dtype) * several[:, None]], dim=1)
         kept, dropped = own.shared[:, : RANK - 1], own.shared[:, RANK - 1 :]
-        rest = own.rest + dropped.square().sum(1) + effect**2 * ~several
-        return Leftover(torch.cat([column_of_effect, kept], dim=1), rest)
+        alone = effect.size**2 - effects.square().sum(1)
+        return Leftover(torch.cat([kept, effects], dim=1), own.rest + dropped.square().sum(1) + alone.clamp(min=0.0))
+
+    @cached_property
+    def _cells(self) -> Tensor:
+        """(n, C) 1 where a row belongs to the first, second … cell of its bag; rows of further cells have none."""
+        cell = torch.as_tensor(cell_numbers(self.bags), device=self.design.phi.device)
+        place = cell - self.segments.spread((-self.segments.max(-cell.double())).long())
+        return torch.nn.functional.one_hot(place.clamp(max=MOST_CELLS))[:, :MOST_CELLS]
 
     def _kernel_left_over(self, column: int, design: Design) -> Leftover:
         if not self.shares or float(design.kappa.max()) <= NEGLIGIBLE:
