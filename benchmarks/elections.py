@@ -24,17 +24,21 @@ LEVEL = 0.9
 HELD_OUT = 100
 
 
-def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0):
+def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0, own=None):
     """People of two groups in every precinct, and how many of each are positive.
 
-    ``effect`` is the standard deviation of what a precinct has in common on the probit scale; ``tied`` makes it go
-    with the share of the first group, which breaks the assumption that all methods here rest on.
+    ``effect`` is the standard deviation of the effects of precincts on the probit scale. A share ``own`` of their
+    variance belongs to each group for itself, the rest is common to the precinct; None draws it as the prior of the
+    model does. ``tied`` makes the effects go with the share of the first group, which breaks the assumption that all
+    methods here rest on.
     """
     size = np.exp(rng.uniform(*np.log(totals), n_precincts)).astype(int)
-    share = rng.dirichlet([1.0, 1.0], n_precincts)
+    share = rng.dirichlet([1.0] * len(rates), n_precincts)
     people = np.stack([rng.multinomial(n, p) for n, p in zip(size, share, strict=True)])
-    common = rng.normal(0.0, effect, n_precincts) + tied * (share[:, 0] - 0.5)
-    return people, rng.binomial(people, norm.cdf(norm.ppf(rates) + common[:, None]))
+    own = np.sin(0.5 * np.pi * rng.random()) ** 2 if own is None else own
+    common = np.sqrt(1.0 - own) * rng.standard_normal((n_precincts, 1))
+    effects = effect * (common + np.sqrt(own) * rng.standard_normal(people.shape)) + tied * (share[:, :1] - 0.5)
+    return people, rng.binomial(people, norm.cdf(norm.ppf(rates) + effects))
 
 
 def as_bags(people):
@@ -54,10 +58,10 @@ def inside(place):
     return np.abs(place - 0.5) <= 0.5 * LEVEL
 
 
-def one_repeat(n_precincts, effect, seed, learn=True):
+def one_repeat(n_precincts, effect, seed, learn=True, own=None):
     """Coverage of cells of precincts, of the two group rates, and of shares of new precincts; the effect found."""
     rng = np.random.default_rng(seed)
-    people, positive = generated(n_precincts + HELD_OUT, effect, rng)
+    people, positive = generated(n_precincts + HELD_OUT, effect, rng, own=own)
     bags, numbers = as_bags(people), positive.sum(1)
     model = BagGP(evidence="count", learn=learn, group_effect=True, random_state=0)
     model.fit(bags[:n_precincts], numbers[:n_precincts])
@@ -71,13 +75,13 @@ def one_repeat(n_precincts, effect, seed, learn=True):
         numbers[n_precincts:] / people[n_precincts:].sum(1),
     )
     new = (share >= answer.lower) & (share <= answer.upper)
-    return cells.mean(), rates.mean(), new.mean(), model.group_effect_
+    return cells.mean(), rates.mean(), new.mean(), model.group_effect_.size
 
 
-def coverage(n_precincts=50, effect=0.3, repeats=20, seed=0):
+def coverage(n_precincts=50, effect=0.3, repeats=20, seed=0, own=None):
     """One line of the table of coverage."""
     began = time.perf_counter()
-    found = np.array([one_repeat(n_precincts, effect, seed + repeat) for repeat in range(repeats)])
+    found = np.array([one_repeat(n_precincts, effect, seed + repeat, own=own) for repeat in range(repeats)])
     cells, rates, new, size = found.mean(0)
     print("| precincts | effect | repeats | cells of precincts | group rates | new precincts | effect found |")
     print("|---|---|---|---|---|---|---|")
@@ -126,7 +130,7 @@ def county_lines(name, people, numbers, truth):
             f"{error[0]:.3f}, {error[1]:.3f} | {cover} |",
             flush=True,
         )
-    print(f"| | | effect {model.group_effect_:.2f}, {seconds:.0f} s | | | | |")
+    print(f"| | | effect {model.group_effect_.size:.2f}, {seconds:.0f} s | | | | |")
     return model, bags
 
 
@@ -150,13 +154,16 @@ def main(arguments=None):
     parser.add_argument("folder", nargs="?", type=Path, default=DATA)
     parser.add_argument("--precincts", type=int, default=50)
     parser.add_argument("--effect", type=float, default=0.3)
+    parser.add_argument(
+        "--own", type=float, help="share of the variance of the effects that groups have for themselves"
+    )
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", choices=COUNTIES)
     parser.add_argument("--composition", action="store_true")
     given = parser.parse_args([] if arguments is None else arguments)
     if given.what == "coverage":
-        coverage(given.precincts, given.effect, given.repeats, given.seed)
+        coverage(given.precincts, given.effect, given.repeats, given.seed, given.own)
     else:
         counties(given.folder, given.set or COUNTIES, given.composition)
 

@@ -27,7 +27,7 @@ def row_weights(weight: Any, n_rows: int) -> Ints | None:
     if len(wrong):
         row = int(wrong[0])
         raise BagDataError(
-            f"weight: row {row} holds {given[row]!r}; the number of individuals that a row stands for is a whole "
+            f"weight: row {row} holds {given[row]}; the number of individuals that a row stands for is a whole "
             "number of at least 0."
         )
     return values.astype(np.int64)

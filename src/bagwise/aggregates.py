@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 WHOLE = "all bags"
+CLEAR = 3.0  # nats of log evidence by which one model is clearly better than another
 _RAKING = 30  # rounds that make draws of several outcomes add up to everyone
 _FIELDS = ("mean", "lower", "upper", "least", "most", "goodman", "alike")
 
@@ -109,6 +110,7 @@ class CompositionCheck(NamedTuple):
     without: GroupTable
     with_composition: GroupTable
     differs: NDArray[np.bool_]
+    gain: float  # nats of log evidence by which the composition as a feature explains the statements better
     sentence: str
 
 
@@ -118,7 +120,9 @@ def composition_check(
     """How much rests on the assumption that rates do not go with the composition of a bag.
 
     Fits the model a second time, with the shares of the groups in the bag as further features, and compares the rates
-    of all bags together. Warns, in a plain sentence, where the two disagree by more than their ranges.
+    of all bags together. Warns, in a plain sentence, where the two disagree: their ranges do not overlap, or the
+    rate of the second lies outside of the range of the first and the log evidence does not clearly prefer the first.
+    Rates that go with the composition in a straight line cannot be noticed: they look like other constant rates.
     """
     plain = group_table(model, bags, y, groups=groups, level=level, n_draws=n_draws)
     names, member = _membership(bags, groups)
@@ -127,15 +131,24 @@ def composition_check(
     wider = bags.with_features(
         np.hstack([np.asarray(bags.X), composition]), [*columns, *(f"share of {name}" for name in names[:-1])]
     )
-    other = group_table(clone(model).fit(wider, y), wider, y, groups=names, level=level, n_draws=n_draws)
-    apart = (plain.lower[0] > other.upper[0]) | (plain.upper[0] < other.lower[0])
-    sentence = _verdict(plain, other, apart)
+    second = clone(model).fit(wider, y)
+    other = group_table(second, wider, y, groups=names, level=level, n_draws=n_draws)
+    gain = float(np.sum(second.log_evidence_) - np.sum(model.log_evidence_))
+    apart = _disagree(plain, other, gain)
+    sentence = _verdict(plain, other, apart, gain)
     if apart.any():
         warn_user(sentence, BagDataWarning)
-    return CompositionCheck(plain, other, apart, sentence)
+    return CompositionCheck(plain, other, apart, gain, sentence)
 
 
-def _verdict(plain: GroupTable, other: GroupTable, apart: NDArray[np.bool_]) -> str:
+def _disagree(plain: GroupTable, other: GroupTable, gain: float) -> NDArray[np.bool_]:
+    overlap = (plain.lower[0] <= other.upper[0]) & (plain.upper[0] >= other.lower[0])
+    outside = (other.mean[0] < plain.lower[0]) | (other.mean[0] > plain.upper[0])
+    found: NDArray[np.bool_] = ~overlap | (outside & (gain > -CLEAR))
+    return found
+
+
+def _verdict(plain: GroupTable, other: GroupTable, apart: NDArray[np.bool_], gain: float) -> str:
     if not apart.any():
         gap = np.nanmax(np.abs(plain.mean[0] - other.mean[0]))
         return (
@@ -144,12 +157,16 @@ def _verdict(plain: GroupTable, other: GroupTable, apart: NDArray[np.bool_]) -> 
         )
     group, outcome = np.argwhere(apart)[0]
     return (
-        f"The rate of {plain.groups[group]!r} depends on an assumption that the data speak against: that rates do not "
-        f"go with the composition of a bag. It is {plain.mean[0, group, outcome]:.2f} under this assumption and "
-        f"{other.mean[0, group, outcome]:.2f} with the composition as a feature, and their {plain.level:.0%} ranges do "
-        f"not overlap. Only the bounds, {plain.least[0, group, outcome]:.2f} to {plain.most[0, group, outcome]:.2f}, "
-        "are certain."
+        f"The rate of {plain.groups[group]!r} rests on an assumption that the data do not support: that rates do not "
+        f"go with the composition of a bag. It is {_ranged(plain, group, outcome)} under this assumption and "
+        f"{_ranged(other, group, outcome)} with the composition as a feature (log evidence {gain:+.1f}). "
+        f"Only the bounds, {plain.least[0, group, outcome]:.2f} to {plain.most[0, group, outcome]:.2f}, are certain."
     )
+
+
+def _ranged(table: GroupTable, group: int, outcome: int) -> str:
+    mean, low, high = (part[0, group, outcome] for part in (table.mean, table.lower, table.upper))
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
 
 
 # ---------------------------------------------------------------- groups and sets

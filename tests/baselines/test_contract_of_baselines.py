@@ -3,11 +3,12 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 from tests.cheap import cheap
 
-from bagwise import baselines
+from bagwise import BagDataError, Bags, baselines
 from bagwise.models import discover_baselines
 from bagwise.testing import CHECKS, check_files, check_kernel_variance, check_learns
 
@@ -37,6 +38,13 @@ def test_scikit_learn_contract(name):
     results = check_estimator(cheap(name, BASELINES), on_skip=None)
     assert len(results) > 40
     assert not [result["check_name"] for result in results if result["status"] == "failed"]
+
+
+@pytest.mark.parametrize("name", ["sil", "inv-cal", "pl-knn"])
+def test_rows_that_stand_for_many_are_refused(name):
+    bags = Bags(np.zeros((4, 1)), [0, 0, 1, 1], weight=[3, 1, 2, 2])
+    with pytest.raises(BagDataError, match="takes no weights"):
+        cheap(name, BASELINES).fit(bags, [0, 1])
 
 
 def test_every_baseline_is_exported_and_has_a_card_of_its_own():

@@ -275,8 +275,8 @@ MUTANTS = [
         ),
         (
             "instances without a class count as found",
-            "of_a_class = part.instance_truth < table.shape[1] - 1",
-            "of_a_class = part.instance_truth < table.shape[1]",
+            "np.mean(right[truth < q])",
+            "np.mean(right[truth <= q])",
         ),
     ),
     *mutants_of(

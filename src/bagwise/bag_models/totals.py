@@ -1,9 +1,10 @@
-"""Probit individuals in rows of many, with an effect of their bag (theory section 15).
+"""Probit individuals in rows of many, with effects of their bag (theory section 15).
 
-zᵢ = f(xᵢ) + u_b + noise with u_b ~ N(0, s²), the same for everyone in bag b. Given u the number of positives is a sum
-of binomial numbers, and what the bag states has the probability Z_b(f + u). Integrated over u,
+zᵢ = f(xᵢ) + e_g + noise, the same e_g for everyone in cell g of a bag. Seen from the number of positives the effects
+are one number u per bag, of the law in ``cell_effects``. Given u the number of positives is a sum of binomial numbers,
+and what the bag states has the probability Z_b(f + u). Integrated over u,
 
-    log Z_b = log ∫ Z_b(f + u) N(u; 0, s²) du                                                              (15.3)
+    log Z_b = log ∫ Z_b(f + u) p(u) du                                                                     (15.3)
 
 by Gauss–Hermite quadrature around the most probable u, because what thousands of people state about u is much narrower
 than its prior. All functions here are twice differentiable in the latent values.
@@ -17,15 +18,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bagwise.bag_models.cell_effects import Cells, Effect
 from bagwise.bags import ragged_ranges
-from bagwise.evidence.statements import COUNT, FRACTION, LABEL
+from bagwise.evidence.statements import COUNT, FRACTION, LABEL, NONE
 from bagwise.evidence.totals import TotalStatements
 from bagwise.numerics.counting.sharing import redraw_pairs, share_out, tilted_chances, truncated_normal, whole_numbers
 from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total_density
 from bagwise.numerics.segments import Segments
-from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
+from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
 NODES = 9
+_PLACES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(NODES)
+_LOG_WEIGHTS = np.log(_WEIGHTS) + 0.5 * np.square(_PLACES)
 _SCORINGS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
 _LEAST_VARIANCE = 1e-12
 _MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
@@ -61,6 +65,9 @@ class TotalBags:
         self._coins = torch.as_tensor(
             np.where(np.isnan(stated.known), 0.0, stated.weight), dtype=self._dtype, device=self._device
         )
+        cell = torch.as_tensor(stated.cell, device=device)
+        self.cells = Cells(self._tensor(stated.weight), cell, self.segments)
+        self._only_numbers = bool(np.isin(stated.kind, (FRACTION, NONE)).all()) and not bool((self._coins > 0).any())
         self._effects: Tensor | None = None  # (b, 1) the most probable effects, where the last search ended
 
     def _part(self, chosen: NDArray[np.bool_]) -> _StatingBags:
@@ -124,39 +131,37 @@ class TotalBags:
 
     # ------------------------------------------------------------ integrated over the effects
 
-    def logs(self, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+    def logs(self, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
         """(15.3) of every bag, (b,), at scores z (n,); an effect u moves the score of row i by ``shrink[i]`` u."""
-        if float(sd.detach()) == 0.0:
+        if effect.absent():
             return self.conditional(z[:, None])[:, 0]
-        return torch.logsumexp(self._weighted_nodes(z, shrink, sd)[1], dim=1)
+        return torch.logsumexp(self._weighted_nodes(z, shrink, effect)[1], dim=1)
 
-    def effect_nodes(self, z: Tensor, shrink: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
+    def effect_nodes(self, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
         """Values of the effect and their posterior weights, (b, Q) each."""
-        u, logs = self._weighted_nodes(z, shrink, sd)
+        u, logs = self._weighted_nodes(z, shrink, effect)
         return u, torch.softmax(logs, dim=1)
 
-    def _weighted_nodes(self, z: Tensor, shrink: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
-        """Nodes u and log [w(u) Z_b(f + u) N(u; 0, s²)], (b, Q) each; the nodes are held fixed in derivatives."""
-        x, w = np.polynomial.hermite_e.hermegauss(NODES)
-        node, log_w = (
-            self._tensor(x),
-            self._tensor(np.log(w) + 0.5 * x * x),
-        )
-        centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), float(sd.detach()), self._effects)
+    def _weighted_nodes(self, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
+        """Nodes u and log [w(u) Z_b(f + u) p(u)], (b, Q) each; the nodes are held fixed in derivatives."""
+        node, log_w = self._tensor(_PLACES), self._tensor(_LOG_WEIGHTS)
+        centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), effect.detach(), self._effects)
         self._effects = centre
         u = centre + spread * node
         given = self.conditional(z[:, None] + shrink[:, None] * self.segments.spread(u))
-        prior = -0.5 * ((u / sd).square() + LOG_2PI) - torch.log(sd)
+        prior = self.cells.log_law(u, z[:, None], shrink, effect)
         return u, given + prior + log_w + torch.log(spread)
 
-    def most_probable(self, z: Tensor, shrink: Tensor, sd: float, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def most_probable(
+        self, z: Tensor, shrink: Tensor, effect: Effect, start: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The most probable effect of every bag and its spread at scores (n, Q), (b, Q) each.
 
         Fisher scoring with bounded steps, from 0 or from ``start``.
         """
         u = z.new_zeros(len(self.segments), z.shape[1]) if start is None else start
         for _ in range(_SCORINGS):
-            slope, curvature = self._slopes(u, z, shrink, sd)
+            slope, curvature = self._slopes(u, z, shrink, effect)
             spread = curvature.rsqrt()
             step = (slope * spread.square()).clamp(-_LONGEST_STEP, _LONGEST_STEP)
             u = u + step
@@ -164,14 +169,34 @@ class TotalBags:
                 break
         return u, spread
 
-    def _slopes(self, u: Tensor, z: Tensor, shrink: Tensor, sd: float) -> tuple[Tensor, Tensor]:
+    def _slopes(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
+        """Slope and curvature in u of what is integrated; where bags state numbers, by their normal law."""
+        if self._only_numbers:
+            with torch.no_grad():
+                prior = self.cells.steepness(u, z, shrink, effect).square()
+                pull, strength = self._number_slopes(z + shrink[:, None] * self.segments.spread(u), shrink)
+                return pull - prior * u, strength + prior
         with torch.enable_grad():
-            effect = u.detach().requires_grad_()
-            moved = z + shrink[:, None] * self.segments.spread(effect)
-            value = self.conditional(moved).sum() - 0.5 * (effect / sd).square().sum()
-            (slope,) = torch.autograd.grad(value, effect)
+            here = u.detach().requires_grad_()
+            moved = z + shrink[:, None] * self.segments.spread(here)
+            value = self.conditional(moved).sum() + self.cells.log_law(here, z, shrink, effect).sum()
+            (slope,) = torch.autograd.grad(value, here)
         with torch.no_grad():
-            return slope, self._strength(moved.detach(), shrink) + sd**-2
+            prior = self.cells.steepness(u, z, shrink, effect).square()
+            return slope, self._strength(moved.detach(), shrink) + prior
+
+    def _number_slopes(self, z: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
+        """(m − μ) D / V and D²/V of the numbers that bags state, (b, Q) each; D is the slope of their mean μ in u."""
+        pull, strength = z.new_zeros(2, len(self.segments), z.shape[1])
+        for part in (self._counts, self._tabled):
+            if len(part.bags):
+                own = z[part.rows]
+                mean, variance = _count_moments(part, own)
+                slope = part.segments.sum((part.people * shrink[part.rows])[:, None] * torch.exp(log_pdf(own)))
+                ratio = slope / (variance + self._variance[part.bags][:, None])
+                pull[part.bags] = ratio * (self._mean[part.bags][:, None] - mean)
+                strength[part.bags] = ratio * slope
+        return pull, strength
 
     def _strength(self, z: Tensor, shrink: Tensor) -> Tensor:
         """About how much the statements tell about the effect of their bag, (b, Q), at scores (n, Q)."""
@@ -197,33 +222,35 @@ class TotalBags:
 
     # ------------------------------------------------------------ information about v
 
-    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
         """What the bags tell about v, (R, R): the Fisher information of their numbers, the effects integrated out.
 
         In (v, u_b) it is Σ d dᵀ with d = (Jacobian of the number) √(Var k − Var(k | statement)) / Var k; u_b takes
-        a aᵀ/(c + 1/s²) away, a = Σ e d, c = Σ e², e being the last entry of d.
+        a aᵀ/(c + t'(u)²) away, a = Σ e d, c = Σ e², e being the last entry of d.
         """
         total, every = rows.new_zeros(rows.shape[1], rows.shape[1]), []
-        if float(sd.detach()) > 0:
-            z = z + shrink * self.segments.spread(self._centre(z, shrink, sd))
-        for owner, directions, effect in self._directions(rows, z, shrink):
+        if not effect.absent():
+            centre = self._centre(z, shrink, effect)
+            prior = self.cells.steepness(centre[:, None], z[:, None], shrink, effect)[:, 0].square()
+            z = z + shrink * self.segments.spread(centre)
+        for owner, directions, pull in self._directions(rows, z, shrink):
             total = total + directions.T @ directions
-            every.append((owner, effect[:, None] * directions, effect.square()))
-        if float(sd.detach()) == 0 or not every:
+            every.append((owner, pull[:, None] * directions, pull.square()))
+        if effect.absent() or not every:
             return total
         shared = rows.new_zeros(len(self.segments), rows.shape[1])
         strength = rows.new_zeros(len(self.segments))
         for owner, crossed, square in every:
             shared, strength = shared.index_add(0, owner, crossed), strength.index_add(0, owner, square)
-        taken = shared / torch.sqrt(strength + sd.pow(-2))[:, None]
+        taken = shared / torch.sqrt(strength + prior)[:, None]
         return total - taken.T @ taken
 
-    def _centre(self, z: Tensor, shrink: Tensor, sd: Tensor) -> Tensor:
+    def _centre(self, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
         """The effect of every bag, (b,): the most probable one, or its mean, which has derivatives."""
         if not torch.is_grad_enabled():
-            self._effects, _ = self.most_probable(z[:, None], shrink, float(sd), self._effects)
+            self._effects, _ = self.most_probable(z[:, None], shrink, effect, self._effects)
             return self._effects[:, 0]
-        u, weight = self.effect_nodes(z, shrink, sd)
+        u, weight = self.effect_nodes(z, shrink, effect)
         return (u * weight).sum(1)
 
     def _directions(self, rows: Tensor, z: Tensor, shrink: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:

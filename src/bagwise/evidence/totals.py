@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
+from bagwise.evidence.cells import cell_numbers
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL, NONE, Evidence, log_beta_density, log_potentials
 from bagwise.exceptions import BagDataError
 
@@ -30,6 +31,7 @@ class TotalStatements(NamedTuple):
     free: Floats  # (N,) how many individuals of a row are not known
     known: Floats  # (N,) 0, 1 or NaN
     weight: Floats  # (N,) how many individuals a row stands for
+    cell: Ints  # (N,) number of its cell, bag after bag: rows of one bag with the same features
     offsets: Ints
     label_noise: float
 
@@ -45,7 +47,8 @@ class TotalStatements(NamedTuple):
         per_bag = {name: getattr(self, name)[mask] for name in ("kind", "mean", "variance", "low", "high")}
         per_row = {name: getattr(self, name)[rows] for name in ("free", "known", "weight")}
         offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[mask])]).astype(np.int64)
-        own = {"tables": self.tables[kept], "small": place[self.small[kept]], "offsets": offsets}
+        cell = np.unique(self.cell[rows], return_inverse=True)[1]
+        own = {"tables": self.tables[kept], "small": place[self.small[kept]], "offsets": offsets, "cell": cell}
         return TotalStatements(**per_bag, **per_row, **own, label_noise=self.label_noise)
 
 
@@ -83,7 +86,8 @@ def total_statements(statement: Evidence, bags: Bags, label_noise: float = 0.0) 
     _refuse_contradiction(kind, mean, variance, low, high, unknown, positive, bags)
     kind = np.where((unknown == 0), NONE, kind)
     small, tables = _tables(statement, bags, kind, positive, unknown, label_noise)
-    parts = (kind, mean, variance, low, high, tables, small, free, known, weight, bags.offsets, label_noise)
+    people = (free, known, weight, cell_numbers(bags))
+    parts = (kind, mean, variance, low, high, tables, small, *people, bags.offsets, label_noise)
     return TotalStatements(*parts)
 
 

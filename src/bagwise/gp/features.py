@@ -16,6 +16,7 @@ from bagwise._matrices import column_name
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
+from bagwise.gp.effects import NO_EFFECT, GroupEffect
 from bagwise.gp.ground import make_ground, projected_ground, standardised_rows
 from bagwise.gp.inducing import inducing_rows, sample_rows
 from bagwise.numerics.linalg import cholesky, owned, whiten
@@ -50,7 +51,7 @@ class Features:
     origin: str  # where the inducing inputs come from
     size_range: tuple[float, float] | None = None  # of log n in the fit; there is a column log n before the constant
     projection: Tensor | None = None  # (D, d) that rows of unit length are multiplied by before the kernel sees them
-    effect: float = 0.0  # standard deviation of the effect of a bag, which κ contains (theory section 15)
+    effect: GroupEffect = NO_EFFECT  # effects of bags, whose variance κ contains (theory section 15)
 
     def __post_init__(self) -> None:
         for name, value in self.tensors().items():
@@ -131,7 +132,7 @@ class Features:
         if self.size_range is not None:
             phi[:, self.n_inducing] = segments.spread(self.log_sizes(sizes))
         _refuse_lost_rows(phi, kappa, some)
-        kappa += self.effect**2
+        kappa += self.effect.size**2
         return Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:

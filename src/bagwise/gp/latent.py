@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bagwise.bags import Bags, as_bags
+from bagwise.evidence.cells import cell_numbers
 from bagwise.gp import kernels
 from bagwise.gp.features import Design, Features
 from bagwise.gp.leftovers import RANK, Leftover, share_leftover
@@ -26,6 +27,7 @@ def copies(link: Link, scores: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
     return -torch.expm1(negative), -torch.expm1(n[:, None] * negative)
 
 
+MOST_CELLS = 64  # of a bag whose own effects are shared by everyone in them; in so many cells they average out
 TURNS = 32  # draws of a shared leftover for every draw of v, where answers given v are asked for
 NEGLIGIBLE = 1e-4  # a leftover variance up to this makes no difference whether it is shared or not
 
@@ -48,6 +50,7 @@ class LatentBags:
     posterior: Posterior
     points: Points
     shares: bool = False  # whether what the features leave over is shared inside a bag, as the kernel has it
+    one_bag: bool = False  # whether all columns decide about a bag together, and see one cut of what is left over
 
     @property
     def link(self) -> Link:
@@ -95,8 +98,9 @@ class LatentBags:
     def leftover(self, column: int) -> Leftover:
         """What the features leave over of f: a part that the instances of a bag share, and one of each alone.
 
-        Seen from one label column: what matters most is shared most exactly.
+        Seen from one label column, or from all of them together: what matters most is shared most exactly.
         """
+        column = 0 if self.one_bag else column
         if column not in self._leftovers:
             self._leftovers.clear()  # columns are asked for one after the other
             self._leftovers[column] = self._left_over(column)
@@ -107,23 +111,33 @@ class LatentBags:
         return {}
 
     def _left_over(self, column: int) -> Leftover:
-        """What the kernel leaves over and, beside it, the effect of the bag."""
+        """What the kernel leaves over and, beside it, the effects of the bag and of its cells."""
         effect = self.features.effect
-        if effect == 0.0:
+        if effect.size == 0.0:
             return self._kernel_left_over(column, self.design)
-        own = self._kernel_left_over(column, self.design._replace(kappa=(self.design.kappa - effect**2).clamp(min=0.0)))
+        without = self.design._replace(kappa=(self.design.kappa - effect.size**2).clamp(min=0.0))
+        own = self._kernel_left_over(column, without)
         several = self.segments.spread(self.totals > 1)
-        column_of_effect = (effect * several).to(own.shared.dtype)[:, None]
+        effects = effect.common * several.to(own.shared.dtype)[:, None]
+        if effect.own > 0:
+            effects = torch.cat([effects, effect.own * self._cells.to(own.shared.dtype) * several[:, None]], dim=1)
         kept, dropped = own.shared[:, : RANK - 1], own.shared[:, RANK - 1 :]
-        rest = own.rest + dropped.square().sum(1) + effect**2 * ~several
-        return Leftover(torch.cat([column_of_effect, kept], dim=1), rest)
+        alone = effect.size**2 - effects.square().sum(1)
+        return Leftover(torch.cat([kept, effects], dim=1), own.rest + dropped.square().sum(1) + alone.clamp(min=0.0))
+
+    @cached_property
+    def _cells(self) -> Tensor:
+        """(n, C) 1 where a row belongs to the first, second … cell of its bag; rows of further cells have none."""
+        cell = torch.as_tensor(cell_numbers(self.bags), device=self.design.phi.device)
+        place = cell - self.segments.spread((-self.segments.max(-cell.double())).long())
+        return torch.nn.functional.one_hot(place.clamp(max=MOST_CELLS))[:, :MOST_CELLS]
 
     def _kernel_left_over(self, column: int, design: Design) -> Leftover:
         if not self.shares or float(design.kappa.max()) <= NEGLIGIBLE:
             return Leftover(design.phi.new_zeros(len(design.phi), 0), design.kappa)
         own = design.phi[:, : self.features.n_inducing]
         x = self.features.standardised(self.bags.X)
-        weight = self.probability[:, column].to(own.dtype)
+        weight = (self.probability.amax(1) if self.one_bag else self.probability[:, column]).to(own.dtype)
         return share_leftover(self.features.kernel, x, own, design.kappa, design.segments, weight)
 
     def turns(self, column: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.reading import CountReading, counted, read_stated
 from bagwise.exceptions import BagDataError
+from bagwise.gp.effects import GroupEffect
 from bagwise.inference.loop import Callback, Trace
 from bagwise.models._base.chain_answers import ChainAnswers
 from bagwise.models._base.chains import ChainSettings
@@ -21,7 +22,7 @@ from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.first_features import asks_for_sizes
 from bagwise.models._base.total_answers import TotalAnswers
-from bagwise.models._base.total_fit import fit_totals, goes_by_totals
+from bagwise.models._base.total_fit import common_and_own, fit_totals, goes_by_totals
 
 INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs", "laplace")
 
@@ -72,7 +73,8 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         Largest number of instances that the kernel is learned from, in bags that are chosen at random. None allows all:
         the search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500 instances
         each) and goes on to more only where these ask for another kernel. Set it where learning takes too long. Where
-        counts are pinned down never more than about 3,000 are used.
+        counts are pinned down never more than about 3,000 are used. For classes None stops after the first 3,000 (at
+        least 12 bags for every class; 30,000 where bags exclude few classes); name a larger number to go on.
     learn_inducing : bool
         Learn the positions of the inducing inputs together with the kernel. Use it where few inducing inputs must do,
         for there are then many more parameters to learn.
@@ -84,11 +86,13 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         is added to the features of every instance. "auto" keeps the column where it raises the log evidence, at the
         kernel that was learned without it, by more than one nat; it asks only where labels are all that bags state and
         the bags differ in size. Use False where a bag must not be judged by its size.
-    group_effect : {"auto", True, False} or float
-        Whether everyone in a bag has an effect u in common, besides the features: f(x) + u, u ~ N(0, s²) for every bag
-        anew. True learns s, a number is s itself, False leaves the effect out. "auto" learns s for rows with a weight
-        and leaves it out otherwise. Use True where bags differ in ways that no feature tells: without it thousands of
-        individuals make a model much surer than it may be. ``group_effect_`` is s.
+    group_effect : {"auto", True, False}, float or pair of floats
+        Whether bags have effects besides the features: f(x) + u + c, with u common to the bag and c common to those of
+        its individuals who have the same features, both normal and drawn anew for every bag. True learns how large
+        they are, a number is the standard deviation of u (then there is no c), a pair of numbers those of u and of c,
+        False leaves both out. "auto" learns them for rows with a weight and leaves them out otherwise. Use True where
+        bags differ in ways that no feature tells: without it thousands of individuals make a model much surer than it
+        may be. ``group_effect_`` is what was found.
     kernel : str or gpytorch kernel
         Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
         sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence
@@ -109,8 +113,10 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         The inference that was used.
     fallback_ : str or None
         Why ``inference_`` is not the one that was chosen first; None if it is.
-    group_effect_ : float
-        Standard deviation s of the effect of a bag, on the scale of the latent function; 0 where there is none.
+    group_effect_ : GroupEffect
+        Standard deviations of the effects on the scale of the latent function, 0 where there are none: ``common`` to
+        the bag, ``own`` to each kind of individuals in it, ``size`` of both together. ``sizes``, ``shares`` (of the
+        variance that is own) and ``weights`` are what the data leave possible; conditional answers average over it.
     size_effect_ : SizeEffect or None
         Posterior ``mean`` and ``sd`` of the coefficient of log n in the latent function; None where there is no such
         column.
@@ -222,8 +228,8 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         return self._unless_interrupted()
 
     @property
-    def group_effect_(self) -> float:
-        """Standard deviation of the effect of a bag; 0 where there is none."""
+    def group_effect_(self) -> GroupEffect:
+        """Effects of bags and of their cells."""
         return self.features_.effect
 
     @property
@@ -258,7 +264,8 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
             raise BagDataError(f"size_effect={self.size_effect!r}: expected 'auto', True or False.")
         effect = self.group_effect
         if not isinstance(effect, bool | np.bool_) and not (isinstance(effect, str) and effect == "auto"):
-            check.check_positive("group_effect", effect, zero=True)
+            for sd in common_and_own(effect):
+                check.check_positive("group_effect", sd, zero=True)
         if effect is not False and not isinstance(effect, str) and self.inference not in ("auto", "laplace"):
             raise BagDataError(f"group_effect={effect!r}: an effect of the group needs inference='laplace' or 'auto'.")
         check.check_below("label_noise", self.label_noise, 0.5)

@@ -1,7 +1,8 @@
 """How many of the individuals behind every row are positive, given what their bag states: joint draws (section 15).
 
-For a draw of v: the effect u_b of every bag from its law given v and the statement (a Gaussian around its mode), then
-the number of positives of the bag, then how it is shared out among the rows. Given the number k the rows are
+For a draw of v and of the sizes of the effects: the common equivalent u of every bag from its law given these and the
+statement (a Gaussian around its mode), the effects of the cells given u, then the number of positives of the bag, then
+how it is shared out among the rows. Given the number k the rows are
 independent binomial ones, tilted so that their mean is k, conditioned on their sum. All rows and all bags of a draw
 belong to one v, so sums over any set of them are draws of that sum.
 """
@@ -13,11 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bagwise.bag_models.cell_effects import Effect
 from bagwise.bag_models.totals import TotalBags
 from bagwise.bags import Bags
 from bagwise.evidence.totals import TotalStatements
-from bagwise.gp.features import Features
+from bagwise.gp.effects import GroupEffect
 from bagwise.gp.posterior import Draws, Posterior
+from bagwise.numerics.special import LOG_2PI
 from bagwise.predict.points import Fitted
 
 Array = NDArray[np.float64]
@@ -48,26 +51,34 @@ def _column_draws(
     positives, log_z = [], []
     parts = [design for _, design in features.designs(bags)]
     phi, kappa = torch.cat([d.phi for d in parts]).double(), torch.cat([d.kappa for d in parts]).double()
-    shrink = torch.rsqrt(1.0 + (kappa - features.effect**2).clamp(min=0.0))
+    shrink = torch.rsqrt(1.0 + (kappa - features.effect.size**2).clamp(min=0.0))
     for some in torch.split(weights, _AT_ONCE, dim=1):
         z = shrink[:, None] * (phi @ some)
-        z, log_given = _with_effects(held, z, shrink, features, generator)
+        z, log_given = _with_effects(held, z, shrink, features.effect, generator)
         positives.append(held.draw_cells(z, generator))
         log_z.append(log_given)
     return torch.cat(positives, dim=1).T, torch.cat(log_z, dim=1).T
 
 
 def _with_effects(
-    held: TotalBags, z: Tensor, shrink: Tensor, features: Features, generator: torch.Generator
+    held: TotalBags, z: Tensor, shrink: Tensor, effect: GroupEffect, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Scores moved by draws of the effects, and log Z_b by Laplace's approximation in u."""
-    if features.effect == 0.0:
+    if effect.size == 0.0:
         return z, held.conditional(z)
-    u, spread = held.most_probable(z, shrink, features.effect)
+    sizes = _drawn_sizes(effect, z, generator)
+    u, spread = held.most_probable(z, shrink, sizes)
     given = held.conditional(z + shrink[:, None] * held.segments.spread(u))
-    log_z = given - 0.5 * (u / features.effect).square() + torch.log(spread / features.effect)
+    log_z = given + held.cells.log_law(u, z, shrink, sizes) + torch.log(spread) + 0.5 * LOG_2PI
     drawn = u + spread * torch.randn(u.shape, generator=generator, dtype=u.dtype)
-    return z + shrink[:, None] * held.segments.spread(drawn), log_z
+    return held.cells.draw(drawn, z, shrink, sizes, generator), log_z
+
+
+def _drawn_sizes(effect: GroupEffect, z: Tensor, generator: torch.Generator) -> Effect:
+    """Sizes of the effects for every draw (Q,), among those that the data leave possible."""
+    weights = torch.tensor(effect.weights, dtype=torch.float64)
+    chosen = torch.multinomial(weights, z.shape[1], replacement=True, generator=generator)
+    return Effect(*(z.new_tensor(values)[chosen] for values in (effect.sizes, effect.shares)))
 
 
 def _draws(posterior: Posterior, column: int, n_draws: int, generator: torch.Generator) -> Tensor:

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -14,7 +15,16 @@ from sklearn.metrics import roc_curve
 
 from bagwise.inference.loop import Trace
 from bagwise.metrics import reliability_curve
-from bagwise.plots import CURVES, PALE, ReliabilityDisplay, TraceDisplay, open_frame, plain_legend, scaled
+from bagwise.plots import (
+    CURVES,
+    PALE,
+    ConfusionDisplay,
+    ReliabilityDisplay,
+    TraceDisplay,
+    open_frame,
+    plain_legend,
+    scaled,
+)
 
 Floats = NDArray[np.float64]
 Curves = dict[str, tuple[Floats, Floats]]  # name -> truth (0, 1, NaN) and probability
@@ -47,6 +57,16 @@ def roc_figure(curves: Curves) -> str:
         open_frame(ax, keep=("left", "bottom"))
 
     return _figure(draw, (4.4, 4.2))
+
+
+def confusion_figure(truth: Any, predicted: Any, classes: Any, candidates: Any) -> str:
+    """True classes of bags against predicted ones; wrong answers that the candidates leave open are counted apart."""
+
+    def draw(ax: Axes) -> None:
+        ConfusionDisplay.from_predictions(truth, predicted, classes=classes, candidates=candidates, ax=ax)
+
+    side = 0.5 * len(classes)
+    return _figure(draw, (1.9 + side, 1.7 + side))
 
 
 def trace_figure(trace: Trace) -> str:

@@ -2,7 +2,8 @@
 
     log Z ≈ Σ_b ℓ_b(v̂) − ½ |v̂|² − ½ log det A(v̂),   A = I + information,   v̂ the mode                       (4.7)
 
-With A in the place of the curvature every step of the search for the mode goes uphill, and A is never indefinite.
+With A in the place of the curvature every step of the search for the mode goes uphill, and A is never indefinite. Where
+that is slow, because a scoring step gains too little of what the one before promised, the curvature itself is used.
 """
 
 from abc import ABC, abstractmethod
@@ -17,6 +18,7 @@ from bagwise.gp.features import Design
 from bagwise.numerics.linalg import Factor, cholesky, logdet, solve_factor
 
 _HALVINGS = 20
+_SLOW = 0.2  # of the gain that the step before promised: what a step may still promise where scoring is fast enough
 
 
 class Rows(NamedTuple):
@@ -51,6 +53,8 @@ class ModeEvidence(ABC):
 
     settled_at = 1e-8  # expected gain, in nats, of another scoring step
     most_steps = 60
+    curved_columns = 0  # of v up to which the curvature is the precision of what is found, in the place of A
+    newton_entries = 0  # of the features up to which steps may use the curvature
     rounding = 0.0  # relative to the value, by which it may seem to fall
     _mode: Tensor | None = None
     _steps = 0
@@ -84,14 +88,15 @@ class ModeEvidence(ABC):
         """The mode and what goes with it."""
         rows = Rows.of(design)
         v = self._settled(rows)
-        lower = self._metric(rows, v).lower
+        lower = self._curvature_factor(rows, v) if len(v) <= self.curved_columns else None
+        lower = self._metric(rows, v).lower if lower is None else lower
         log_evidence = self._finite(self._value(rows, v) - 0.5 * logdet(lower))
         return FoundMode(v, lower, log_evidence, self._steps, self._still)
 
     def _settled(self, rows: Rows) -> Tensor:
-        """The mode, by Fisher scoring with halved steps."""
+        """The mode, by Fisher scoring and where that is slow by Newton's method, with halved steps."""
         v = rows.scaled.new_zeros(rows.scaled.shape[1]) if self._mode is None else self._mode
-        self._still = False
+        self._still, before = False, float("inf")
         for count in range(self.most_steps):
             self._steps = count + 1
             with torch.enable_grad():
@@ -99,12 +104,22 @@ class ModeEvidence(ABC):
                 value = self._finite(self._value(rows, here))
                 (slope,) = torch.autograd.grad(value, here)
             step = _solved(self._metric(rows, v).lower, slope)
-            v, gain = self._stepped(rows, v, step, float(value), float(slope @ step))
-            if gain < self.settled_at:
+            if float(slope @ step) > _SLOW * before and rows.scaled.numel() <= self.newton_entries:
+                lower = self._curvature_factor(rows, v)
+                step = step if lower is None else _solved(lower, slope)
+            v, before = self._stepped(rows, v, step, float(value), float(slope @ step))
+            if before < self.settled_at:
                 self._still = True
                 break
         self._mode = v
         return v.clone()
+
+    def _curvature_factor(self, rows: Rows, v: Tensor) -> Tensor | None:
+        """The factor of the curvature; None where it is not positive definite."""
+        with torch.enable_grad():
+            curvature = -_hessian(lambda at: self._value(rows, at), v)
+        lower, failed = torch.linalg.cholesky_ex(0.5 * (curvature + curvature.T))
+        return None if int(failed) or not bool(torch.isfinite(lower).all()) else lower
 
     def _stepped(self, rows: Rows, v: Tensor, step: Tensor, value: float, promise: float) -> tuple[Tensor, float]:
         length = 1.0

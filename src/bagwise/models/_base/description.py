@@ -186,7 +186,11 @@ _FIELDS = {
     "fitted.learned_from_known": Field(_is_flag, "true or false", True),
     "notes": Field(_are_columns, "names of columns", True),
     "rule": Field(_is_rule, "the name of a rule and its numbers or words", True),
-    "features.effect": Field(_is_number, "a finite number", True),
+    "features.effect": Field(
+        lambda value: _is_number(value) or _is_list(value, lambda part: _is_list(part, _is_number)),
+        "a number, or three lists of numbers",
+        True,
+    ),
     "features.size_range": Field(_or_nothing(_are_two_numbers), "two numbers, or null", True),
     "fitted.seed": Field(is_whole, "a whole number"),
     "fitted.log_evidence": Field(

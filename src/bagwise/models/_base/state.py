@@ -11,6 +11,7 @@ import torch
 from bagwise.bag_models.rules import AtLeastOne, OneClassInBag, SoftMax, StrongestInstance, Witness, rule_from
 from bagwise.exceptions import ModelFileError
 from bagwise.gp import kernel_files, kernels
+from bagwise.gp.effects import GroupEffect
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import ExactPosterior, GaussianPosterior, SamplePosterior, SparseSamplePosterior
 from bagwise.inference.chains.diagnostics import Chains
@@ -144,7 +145,7 @@ def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
         "jitter": features.jitter,
         "origin": features.origin,
         "size_range": None if features.size_range is None else list(features.size_range),
-        "effect": features.effect,
+        "effect": [list(part) for part in features.effect],
     }
 
 
@@ -166,10 +167,17 @@ def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
     )
 
 
-def _effect(given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0.0 <= given < 1e6:
+def _effect(given: Any) -> GroupEffect:
+    """Sizes, shares and weights; files of the first version have one size, common to the bag."""
+    if isinstance(given, int | float):
+        given = [[given], [0.0], [1.0]] if given else [[], [], []]
+    lengths = {len(part) for part in given}
+    within = len(given) == 3 and all(
+        0.0 <= value <= most for part, most in zip(given, (1e6, 1.0, 1.0), strict=True) for value in part
+    )
+    if not within or len(lengths) != 1:
         raise ModelFileError(f"the effect of a bag cannot be of the size {given!r}; the file is damaged.")
-    return float(given)
+    return GroupEffect(*(tuple(map(float, part)) for part in given))
 
 
 def _size_range(given: Any) -> tuple[float, float] | None:

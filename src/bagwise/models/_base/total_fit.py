@@ -7,6 +7,8 @@ import numpy as np
 
 from bagwise.bags import Bags
 from bagwise.evidence.reading import Stated
+from bagwise.exceptions import BagDataError
+from bagwise.gp.effects import NO_EFFECT, GroupEffect
 from bagwise.inference.laplace.totals import Totals, by_totals, learn_totals
 from bagwise.inference.loop import Watch
 from bagwise.models._base.chains import forget_chains
@@ -18,7 +20,7 @@ def goes_by_totals(model: Any, bags: Bags) -> bool:
     """Whether statements are taken as totals: asked for, or needed for weights or an effect of the group."""
     if model.inference != "auto":
         return bool(model.inference == "laplace")
-    asked = not isinstance(model.group_effect, str) and bool(model.group_effect)
+    asked = not isinstance(model.group_effect, str) and bool(np.any(model.group_effect))
     return bags.weight is not None or asked
 
 
@@ -44,10 +46,19 @@ def fit_totals(model: Any, bags: Bags, stated: Stated) -> None:
     model._finish(with_effect, found.posterior, model.rule_, found.trace, found.log_evidence)
 
 
-def _wanted_effect(model: Any, bags: Bags) -> float | None:
-    """The size of the effect of a bag; None where it is to be learned."""
+def _wanted_effect(model: Any, bags: Bags) -> GroupEffect | None:
+    """The effects of bags; None where they are to be learned."""
     if isinstance(model.group_effect, str):
-        return 0.0 if bags.weight is None else None
+        return NO_EFFECT if bags.weight is None else None
     if isinstance(model.group_effect, bool | np.bool_):
-        return None if model.group_effect else 0.0
-    return float(model.group_effect)
+        return None if model.group_effect else NO_EFFECT
+    return GroupEffect.of(*map(float, common_and_own(model.group_effect)))
+
+
+def common_and_own(effect: Any) -> tuple[Any, Any]:
+    """Sizes of the effect of a bag and of the effects of its cells, as given: one number, or two."""
+    if np.ndim(effect) == 0:
+        return effect, 0.0
+    if len(effect) != 2:
+        raise BagDataError(f"group_effect={effect!r}: expected 'auto', True, False, a number or two numbers.")
+    return effect[0], effect[1]

@@ -1,0 +1,214 @@
+"""Effects of single cells of a bag, seen from the number of positives of the bag (theory section 15.2).
+
+The cells g of a bag have effects e_g with e ~ N(0, s²((1 − q) 11ᵀ + q I)). The expected number of positives is the same
+as if all cells were moved by one u, the common equivalent: Σ w_g cdf(f_g + e_g) = Σ w_g cdf(f_g + u). To first order
+u = Σ a_g e_g with a_g = w_g pdf(f_g + u) / Σ w pdf, so u has the standard deviation s r(u), r² = 1 − q + q Σ a_g².
+Followed from 0 to u,
+
+    t(u) = ∫₀ᵘ du' / (s r(u')) ~ N(0, 1)                                                                  (15.5)
+
+by Simpson's rule. It is exact where q = 0 and where a bag has one cell.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bagwise.numerics.segments import Segments
+from bagwise.numerics.special import LOG_2PI, log_pdf
+
+_SMALLEST = 1e-300
+_STEPS, _LONGEST, _NEAR = 40, 1.0, 1e-7
+_MOST_CELLS = 64  # of a bag up to which the effects of its cells are drawn in pairs
+_PLACES, _REACH = 33, 6.0  # points of a conditional law, and standard deviations that they reach to either side
+_SWEEPS = 5  # where bags have more than two cells; of two the first is exact
+_EDGE = 1e-12
+
+
+class Effect(NamedTuple):
+    """s and q, as numbers () or one for every draw (Q,)."""
+
+    size: Tensor
+    own: Tensor
+
+    def absent(self) -> bool:
+        """Whether there is no effect at all."""
+        return not bool((self.size > 0).any())
+
+    def detach(self) -> "Effect":
+        """Without derivatives."""
+        return Effect(self.size.detach(), self.own.detach())
+
+
+class Cells:
+    """The cells of bags: how many individuals each holds, and the first of its rows."""
+
+    def __init__(self, weight: Tensor, cell: Tensor, rows: Segments) -> None:
+        self.of_row, self._rows = cell, rows
+        self.people = weight.new_zeros(int(cell.max()) + 1).index_add(0, cell, weight)
+        self.first = torch.full_like(cell[: len(self.people)], len(cell)).scatter_reduce(
+            0, cell, torch.arange(len(cell), device=cell.device), "amin"
+        )
+        sizes = torch.bincount(rows.index[self.first], minlength=len(rows))
+        self.segments = Segments(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+
+    def log_law(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
+        """log density of the common equivalent u (b, Q) at the scores z (n, Q or 1) of rows without effects."""
+        end = self.steepness(u, z, shrink, effect)
+        start, middle = (self.steepness(part * u, z, shrink, effect) for part in (0.0, 0.5))
+        t = u * (start + 4.0 * middle + end) / 6.0
+        return torch.log(end) - 0.5 * (t.square() + LOG_2PI)
+
+    def steepness(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
+        """dt/du, (b, Q)."""
+        if not bool((effect.own > 0).any()):
+            return (1.0 / effect.size).expand_as(u)
+        own = shrink[self.first][:, None]
+        moved = z[self.first] + own * self.segments.spread(u)
+        logs = torch.log((self.people[:, None] * own).clamp(min=_SMALLEST)) + log_pdf(moved)
+        share = torch.exp(logs - self.segments.spread(self.segments.logsumexp(logs)))
+        return torch.rsqrt(1.0 - effect.own + effect.own * self.segments.sum(share.square())) / effect.size
+
+    @torch.no_grad()
+    def draw(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect, generator: torch.Generator) -> Tensor:
+        """Scores (n, Q) of rows moved by draws of the effects of their cells that have the common equivalent u."""
+        if not bool((effect.own > 0).any()):
+            return z + shrink[:, None] * self._rows.spread(u)
+        drawing = _Drawing(self, z[self.first], shrink[self.first][:, None], effect, generator)
+        e = drawing.start(u)
+        most = int(self.segments.sizes.max())
+        if most <= _MOST_CELLS:
+            for sweep in range(1 if most <= 2 else _SWEEPS):
+                e = drawing.sweep(e, drawing.partners(e, by_weight=sweep == 0))
+        return z + shrink[:, None] * e[self.of_row]
+
+
+class _Drawing:
+    """Draws of e given Σ w cdf(z + shrink e): a start that is right to first order, then sweeps over pairs of cells."""
+
+    def __init__(self, cells: Cells, z: Tensor, shrink: Tensor, effect: Effect, generator: torch.Generator) -> None:
+        self._people, self._segments = cells.people[:, None], cells.segments
+        self._z, self._shrink, self._effect, self._generator = z, shrink, effect, generator
+        self._count = cells.segments.sizes[:, None].to(z.dtype)
+
+    def _number(self, e: Tensor) -> Tensor:
+        return self._segments.sum(self._people * torch.special.ndtr(self._z + self._shrink * e))
+
+    def _weights(self, e: Tensor) -> Tensor:
+        return self._people * self._shrink * torch.exp(log_pdf(self._z + self._shrink * e)) + _SMALLEST
+
+    def start(self, u: Tensor) -> Tensor:
+        """Independent own effects, moved together so that the expected number is that of u."""
+        spread = self._segments.spread
+        noise = torch.randn(len(self._z), u.shape[1], generator=self._generator, dtype=u.dtype).to(u.device)
+        own = torch.sqrt(self._effect.own) * self._effect.size * noise
+        wanted, shift = self._number(spread(u)), u - self._pulled(own, u)
+        for _ in range(_STEPS):
+            e = own + spread(shift)
+            step = (wanted - self._number(e)) / self._segments.sum(self._weights(e))
+            shift = shift + step.clamp(-_LONGEST, _LONGEST)
+            if bool((step.abs() < _NEAR).all()):
+                break
+        return own + spread(shift)
+
+    def _pulled(self, own: Tensor, u: Tensor) -> Tensor:
+        weight = self._weights(self._segments.spread(u))
+        return self._segments.sum(weight * own) / self._segments.sum(weight)
+
+    def partners(self, e: Tensor, by_weight: bool) -> Tensor:
+        """One cell of every bag, (b, Q): the one that weighs most, or any."""
+        if by_weight:
+            return torch.stack([self._segments.first_largest(column) for column in self._weights(e).T], dim=1)
+        at = torch.rand(len(self._segments), e.shape[1], generator=self._generator, dtype=e.dtype).to(e.device)
+        return self._segments.offsets[:-1, None] + (at * self._segments.sizes[:, None]).long()
+
+    def sweep(self, e: Tensor, partners: Tensor) -> Tensor:
+        """Each cell drawn anew together with a partner in its bag, the expected number of both held."""
+        for position in range(int(self._segments.sizes.max())):
+            here = (self._segments.sizes > position).nonzero()[:, 0]
+            own = (self._segments.offsets[:-1][here] + position)[:, None].expand(-1, e.shape[1])
+            e = self._redrawn(e, here, own, partners[here])
+        return e
+
+    def _redrawn(self, e: Tensor, here: Tensor, own: Tensor, other: Tensor) -> Tensor:
+        """One cell i of every bag and its partner h: e_i on a grid, e_h from the number that both have together.
+
+        The law of e_i given that number is N(e; 0, Σ) / (w_h pdf(z_h) shrink_h). The grid reaches over the normal law
+        that this is where e_h is linear in e_i.
+        """
+        mine, partner = self._cell(e, own), self._cell(e, other)
+        rest = self._segments.sum(e)[here] - mine.e - partner.e
+        prior = _PriorOfPair.of(self._effect, self._count[here], rest)
+        centre, sd = prior.along(mine.e, partner.e, -mine.weight / partner.weight)
+        place = torch.linspace(-_REACH, _REACH, _PLACES, dtype=e.dtype, device=e.device)
+        tried = (mine.e + centre)[..., None] + sd[..., None] * place
+        answer, log_slope, possible = partner.answering(mine, tried)
+        logs = (prior.log_density(tried, answer) - log_slope).masked_fill(~possible, -torch.inf)
+        chosen, found = self._chosen(logs, tried, sd)
+        chosen = torch.where(found & (own != other), chosen, mine.e)
+        partner_now, _, fits = partner.answering(mine, chosen[..., None])
+        moves = fits[..., 0] & (own != other)
+        return e.scatter(0, own, torch.where(moves, chosen, mine.e)).scatter_add(
+            0, other, torch.where(moves, partner_now[..., 0] - partner.e, 0.0)
+        )
+
+    def _cell(self, e: Tensor, rows: Tensor) -> "_Cell":
+        parts = (e, self._z, self._shrink, self._people, self._weights(e))
+        return _Cell(*(part.expand_as(e).gather(0, rows) for part in parts))
+
+    def _chosen(self, logs: Tensor, tried: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
+        """One point by its weight, moved by less than the distance of points; and whether there was any."""
+        there = torch.isfinite(logs).any(-1)
+        weight = torch.softmax(torch.where(there[..., None], logs, 0.0), dim=-1)
+        uniform = torch.rand(sd.shape, generator=self._generator, dtype=sd.dtype).to(sd.device)[..., None]
+        chosen = (weight.cumsum(-1) < uniform).sum(-1, keepdim=True).clamp(max=_PLACES - 1)
+        jitter = torch.rand(sd.shape, generator=self._generator, dtype=sd.dtype).to(sd.device) - 0.5
+        return tried.gather(-1, chosen)[..., 0] + jitter * sd * (2.0 * _REACH / (_PLACES - 1)), there
+
+
+class _Cell(NamedTuple):
+    """One cell of every bag, (b, Q) each; ``weight`` is how fast its expected number grows with e."""
+
+    e: Tensor
+    z: Tensor
+    shrink: Tensor
+    people: Tensor
+    weight: Tensor
+
+    def number(self, e: Tensor) -> Tensor:
+        """Expected number of positives at effects (b, Q, P)."""
+        found: Tensor = self.people[..., None] * torch.special.ndtr(self.z[..., None] + self.shrink[..., None] * e)
+        return found
+
+    def answering(self, other: "_Cell", e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The effect of this cell that keeps the number of both where the other has e (b, Q, P); log pdf; if any."""
+        both = self.number(self.e[..., None]) + other.number(other.e[..., None])
+        chance = (both - other.number(e)) / self.people[..., None].clamp(min=_SMALLEST)
+        possible = (chance > _EDGE) & (chance < 1.0 - _EDGE)
+        z = torch.special.ndtri(chance.clamp(_EDGE, 1.0 - _EDGE))
+        return (z - self.z[..., None]) / self.shrink[..., None], log_pdf(z), possible
+
+
+class _PriorOfPair(NamedTuple):
+    """−½ eᵀΣ⁻¹e of two cells given the sum of the others: Σ⁻¹ = (I − c 11ᵀ)/(q s²), c = (1 − q)/(q + R(1 − q))."""
+
+    precision: Tensor
+    c: Tensor
+    rest: Tensor
+
+    @classmethod
+    def of(cls, effect: Effect, count: Tensor, rest: Tensor) -> "_PriorOfPair":
+        common = 1.0 - effect.own
+        return cls(1.0 / (effect.own * effect.size.square()), common / (effect.own + count * common), rest)
+
+    def along(self, e: Tensor, other: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean, from e, and standard deviation of the normal law along (1, slope)."""
+        curvature = self.precision * (1.0 + slope.square() - self.c * (1.0 + slope).square())
+        pull = self.precision * (e + slope * other - self.c * (self.rest + e + other) * (1.0 + slope))
+        return -pull / curvature, torch.rsqrt(curvature)
+
+    def log_density(self, e: Tensor, other: Tensor) -> Tensor:
+        """At pairs (b, Q, P)."""
+        precision, c, rest = (torch.as_tensor(part)[..., None] for part in self)
+        return -0.5 * precision * (e.square() + other.square() - c * (rest + e + other).square())
