@@ -18,18 +18,23 @@ from sklearn.model_selection import StratifiedKFold
 from bagwise import Bags, baselines
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-PENALTIES = (1.0, 10.0, 100.0, 1000.0)
-WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # times 1 / D
-OWN = {"ALPSVM": {"positive_share": (0.3, 0.5, 0.8)}}
-SMALLER = ((1.0, 10.0, 100.0), (1.0, 3.0, 10.0))  # for machines that take long
+USUAL = {"C": (1.0, 10.0, 100.0, 1000.0), "gamma": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)}  # gamma times 1 / D
+SMALLER = {"C": (1.0, 10.0, 100.0), "gamma": (1.0, 3.0, 10.0)}  # for machines that take long
 GRID = {"ALSVM": SMALLER, "ALPSVM": SMALLER, "AWSVM": SMALLER}
+OWN = {"ALPSVM": {"positive_share": (0.3, 0.5, 0.8)}}
 
 
-def settings_of(name, n_features):
-    penalties, widths = GRID.get(name, (PENALTIES, WIDTHS))
-    own = OWN.get(name, {})
-    for C, width, *others in itertools.product(penalties, widths, *own.values()):
-        yield {"C": C, "gamma": width / n_features, **dict(zip(own, others, strict=True))}
+def parsed(text):
+    """A grid from "C=1,10;gamma=3"."""
+    pairs = (part.split("=") for part in text.split(";"))
+    return {name: tuple(float(value) for value in values.split(",")) for name, values in pairs}
+
+
+def settings_of(name, n_features, grid=None):
+    grid = grid or {**GRID.get(name, USUAL), **OWN.get(name, {})}
+    for values in itertools.product(*grid.values()):
+        one = dict(zip(grid, values, strict=True))
+        yield {**one, "gamma": one["gamma"] / n_features}
 
 
 def called(kind, settings, train, y, test):
@@ -72,6 +77,7 @@ def main(arguments=()):
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--set", default="musk1")
     parser.add_argument("--models", default="MiSVM,MISVM")
+    parser.add_argument("--grid", type=parsed, metavar="NAME=VALUE,...;...", help="another grid; gamma times 1 / D")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--common", action="store_true", help="one factor for all features instead of standardising")
     parser.add_argument("--inside", action="store_true", help="choose inside the training bags as well: takes long")
@@ -81,7 +87,7 @@ def main(arguments=()):
     if options.common:
         bags = bags.with_features(bags.X / bags.X.std())
     for name in options.models.split(","):
-        grid = [{**one, "standardize": not options.common} for one in settings_of(name, bags.n_features)]
+        grid = [{**one, "standardize": not options.common} for one in settings_of(name, bags.n_features, options.grid)]
         report(name, grid, bags, y, folds, options.inside)
 
 

@@ -1,7 +1,7 @@
 """Which bag, or which single instance, to label next (theory section 1.7)."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -199,7 +199,9 @@ class _Pool:
     def information(self) -> Floats:
         """(1.11), summed over label columns."""
         numbers = np.arange(len(self.bags))
-        whole = [self._all] if self._held_together else map(_outcomes_of, self._log_negative(numbers))
+        whole: Iterable[list[_Outcomes]] = (
+            [self._all] if self._held_together else map(_outcomes_of, self._log_negative(numbers))
+        )
         parts = [torch.stack([_information(column) for column in columns]).sum(0) for columns in whole]
         return torch.cat(parts).cpu().numpy()
 

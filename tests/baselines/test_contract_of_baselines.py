@@ -3,17 +3,20 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 from tests.cheap import cheap
 
-from bagwise import baselines
+from bagwise import BagDataError, Bags, baselines
 from bagwise.models import discover_baselines
 from bagwise.testing import CHECKS, check_files, check_kernel_variance, check_learns
 
 BASELINES = discover_baselines()
 # One process reads the files of all (tests/test_new_process.py); no baseline has a latent variance.
 ELSEWHERE = (check_files, check_kernel_variance)
+# They answer for groups of people, from totals, and not for bags (tests/baselines/totals).
+OF_TOTALS = {"Goodman", "King2x2", "RateBounds"}
 # Any two bags of that problem have negatives near to each other, and Citation-kNN compares the nearest two instances.
 KNOWN_TO_FAIL = {("citation-knn", check_learns)}
 
@@ -37,8 +40,15 @@ def test_scikit_learn_contract(name):
     assert not [result["check_name"] for result in results if result["status"] == "failed"]
 
 
+@pytest.mark.parametrize("name", ["sil", "inv-cal", "pl-knn"])
+def test_rows_that_stand_for_many_are_refused(name):
+    bags = Bags(np.zeros((4, 1)), [0, 0, 1, 1], weight=[3, 1, 2, 2])
+    with pytest.raises(BagDataError, match="takes no weights"):
+        cheap(name, BASELINES).fit(bags, [0, 1])
+
+
 def test_every_baseline_is_exported_and_has_a_card_of_its_own():
-    assert {model.__name__ for model in BASELINES.values()} == set(baselines.__all__)
+    assert {model.__name__ for model in BASELINES.values()} == set(baselines.__all__) - OF_TOTALS
     assert all(model.card.name == name for name, model in BASELINES.items())
 
 

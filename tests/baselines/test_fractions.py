@@ -70,6 +70,14 @@ def test_class_means_are_solved_for_exactly_where_bags_follow_them():
     assert np.allclose(class_means(means, fraction, np.array([3, 5, 9])), mu)
 
 
+def test_class_means_are_least_squares_in_which_a_bag_counts_as_often_as_it_has_instances():
+    fraction, sizes = RNG.random(4), np.array([1, 2, 5, 9])
+    means = RNG.normal(size=(4, 2))
+    every = np.repeat(np.column_stack([fraction, 1 - fraction]), sizes, axis=0)
+    expected = np.linalg.lstsq(every, np.repeat(means, sizes, axis=0), rcond=None)[0]
+    assert np.allclose(class_means(means, fraction, sizes), expected)
+
+
 def test_consistent_beliefs_have_the_fraction_of_their_bag_and_the_order_of_the_odds():
     bags = Bags(np.zeros((9, 1)), [0, 0, 0, 1, 1, 1, 2, 2, 2])
     odds, fraction = RNG.normal(size=9), np.array([1 / 3, 0.0, 1.0])

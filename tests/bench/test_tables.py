@@ -164,10 +164,14 @@ def test_candidate_figures(paper):
     text = paper(3)
     columns = {"mnist": 0, "fmnist": 1, "birdsong": 3}
     blocks = re.findall(r"^[^\t\n]*\t1\t(.+)\n[^\t\n]*\t2\t(.+)\n[^\t\n]*\t3\t(.+)$", text, re.M)[:3]
+    sure = [re.findall(r"^\t1\t(.+)\nSURE\t2", text, re.M)[0], re.findall(r"^SURE\t1\t(.+)$", text, re.M)[0]]
     for name, column in columns.items():
         for r in (1, 2, 3):
             printed = [float(block[r - 1].split("\t")[column].split("±")[0]) for block in blocks]
             assert typed_row("candidates", "Tang, Zhang & Zhang, table 2", f"{name}-{r}") == printed, (name, r)
+        assert typed_row("candidates", "Tang, Zhang & Zhang, table 2, partial labels", f"{name}-1")[6:8] == [
+            float(re.findall(r"0\.\d+", line.split("\t")[column])[0]) for line in sure
+        ], name
         rows = [line_of(text, model, after="Table 4 ") for model in ("VWSGP", "VGPMIL", "LM-VGPMIL", "MIVAE")]
         printed = [row[2 * column] for row in rows]
         assert typed_row("candidates", "Tang, Zhang & Zhang, table 4", f"{name}-1") == printed, name

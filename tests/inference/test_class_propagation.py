@@ -12,7 +12,7 @@ from bagwise.gp.features import Design
 from bagwise.inference.chunks import Chunk, in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
 from bagwise.inference.class_propagation import ClassPropagation, belief_of
-from bagwise.inference.class_start import is_broad, starts_of
+from bagwise.inference.class_start import leaves_choice
 from bagwise.inference.engines import Limits, by_bag_sites, by_mean_field
 from bagwise.inference.loop import SILENT, iterate
 
@@ -136,12 +136,29 @@ def test_mean_field_bound_lies_below_the_evidence_by_quadrature():
     assert bound.log_evidence.sum() < found.log_evidence.sum() < 0
 
 
-def test_sets_are_broad_where_bags_exclude_less_than_half_of_the_classes():
-    narrow = torch.tensor([[True, True, False, False, False, False]] * 3)
-    broad = torch.tensor([[True, True, True, True, False, False]] * 3)
-    known = torch.tensor([[True, False, False, False, False, False]] * 3)
-    assert is_broad(broad)
-    assert not is_broad(narrow)
-    assert not is_broad(known)
-    assert starts_of(narrow) == (False, True)
-    assert starts_of(known) == (False,)
+def test_odds_left_out_are_those_without_the_bag():
+    """At bags that say nothing the odds by all other bags are those of the prior; the site of a bag is not in them."""
+    engine = settled(tiny(), 1)
+    seen = engine.left_out_odds()
+    assert seen.shape == (3, K + 1)
+    assert (seen[:, -1] == 0).all()
+    for bag in range(3):
+        others = engine.point._replace(
+            **{
+                name: getattr(engine.point, name).clone().index_fill_(1, torch.tensor([bag]), 0.0)
+                for name in ("tau", "nu")
+            }
+        )
+        belief = belief_of(others)
+        row = engine.point.rows[:, bag, 0]
+        mean, variance = row * belief.mean[:, 0], row.square() / belief.factor[:, 0, 0].square()
+        z = (mean + engine.point.offset[:, bag]) / torch.sqrt(1.0 + variance)
+        torch.testing.assert_close(seen[bag, :-1], torch.special.log_ndtr(z) - torch.special.log_ndtr(-z))
+    every = torch.ones(3, K + 1, dtype=torch.bool)
+    assert engine.left_out(torch.from_numpy(TABLE)) < engine.left_out(every) < 0
+
+
+def test_only_sets_of_several_candidates_leave_a_choice():
+    known = torch.tensor([[True, False, False], [False, False, False]])
+    assert not leaves_choice(known)
+    assert leaves_choice(known | torch.tensor([[True, True, False], [False, False, False]]))

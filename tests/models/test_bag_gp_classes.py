@@ -169,7 +169,7 @@ def test_broad_candidate_sets_are_told_apart_from_a_guess():
     assert model.score(bags, y) > 0.9
 
 
-def test_kernels_are_judged_by_guesses_where_candidate_sets_are_broad(monkeypatch):
+def test_kernels_are_judged_by_guesses_where_bags_have_several_candidates(monkeypatch):
     bags, table, y = broad_problem()
     judged_by = []
 

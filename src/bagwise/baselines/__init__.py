@@ -21,6 +21,9 @@ from bagwise.baselines.proportion_svm import ProportionSVM
 from bagwise.baselines.sb_mil import SbMIL
 from bagwise.baselines.sil import SIL
 from bagwise.baselines.sure import SURE
+from bagwise.baselines.totals.goodman import Goodman
+from bagwise.baselines.totals.king import King2x2
+from bagwise.baselines.totals.rate_bounds import RateBounds
 
 __all__ = [
     "ALPSVM",
@@ -42,9 +45,12 @@ __all__ = [
     "CitationKNN",
     "ConditionalMixture",
     "EMProportions",
+    "Goodman",
     "InvCal",
+    "King2x2",
     "MeanMap",
     "MiSVM",
     "ProportionSVM",
+    "RateBounds",
     "SbMIL",
 ]

@@ -18,6 +18,7 @@ from bagwise.models._base.saved import ModelCard
 
 _SETTLED = 1e-3  # gain of the log posterior in a round, in nats per bag
 _ADDED = 0.3  # bags of every class that a region is taken to have held before
+_STEPS = 20  # of the regression of the regions, in every round
 _FIRST_SHARE = 0.9  # of the cluster that a row lies in, at the start
 
 
@@ -107,7 +108,7 @@ class ConditionalMixture(CandidateBaseline):
         return min(wanted, len(np.unique(rows, axis=0)))
 
     def _gate(self, X: Floats, share: Floats, start: Floats) -> Floats:
-        """A soft-max regression of the regions' shares."""
+        """A soft-max regression of the regions' shares; some steps towards it, which raise the objective as well."""
 
         def loss(flat: Floats) -> tuple[float, Floats]:
             weights = flat.reshape(start.shape)
@@ -116,8 +117,9 @@ class ConditionalMixture(CandidateBaseline):
             value = -np.sum(share * log_softmax(scores, axis=1)) + 0.5 * np.sum(pull * weights)
             return float(value), (X.T @ (softmax(scores, axis=1) - share) + pull).ravel()
 
-        found: Floats = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B").x.reshape(start.shape)
-        return found
+        found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+        weights: Floats = found.x.reshape(start.shape)
+        return weights
 
 
 def posterior_of_regions(scores: Floats, classes: Floats, table: NDArray[np.bool_]) -> tuple[Floats, float]:

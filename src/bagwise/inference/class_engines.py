@@ -1,6 +1,8 @@
 """The inferences that bags of one class out of many have, each run to its end on some features (theory section 16)."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,34 +15,48 @@ from bagwise.gp.features import Features
 from bagwise.inference.chunks import Chunk, in_memory
 from bagwise.inference.class_mean_field import ClassMeanField
 from bagwise.inference.class_propagation import ClassPropagation
-from bagwise.inference.class_start import guess_first, starts_of
+from bagwise.inference.class_start import guess_classes, leaves_choice
 from bagwise.inference.engines import Inferred, Limits, climbed_bound
 from bagwise.inference.loop import iterate
 
 
 def by_class_sites(features: Features, bags: Bags, evidence: ClassEvidence, limits: Limits, seed: int) -> Inferred:
-    """One site per bag and class, from the prior and, where sets leave a choice, from a guess.
+    """One site per bag and class: from guesses, given these and given the sets, where bags have several candidates.
 
-    The one of the higher log evidence is the answer; an error where neither settles.
+    The answer is the one that makes the sets of bags left out more probable. Where neither settles, and where every bag
+    has one class, it is the one that is reached from the prior; an error where that does not settle.
     """
     chosen = np.flatnonzero(evidence.observed()[:, 0])
     model = ProbitClasses(evidence.of_bags(chosen))
     chunks = in_memory(features, bags if len(chosen) == len(bags) else bags[chosen], model).chunks
-    found, failures = [], []
-    for guessed in starts_of(torch.from_numpy(evidence.table[chosen])):
-        try:
-            found.append(_settled(chunks, features, limits, seed, guessed))
-        except NumericalError as error:
-            failures.append(error)
-    if not found:
-        raise failures[-1]
-    return max(found, key=lambda one: float(one.log_evidence.sum()))
-
-
-def _settled(chunks: Sequence[Chunk], features: Features, limits: Limits, seed: int, guessed: bool) -> Inferred:
     engine = ClassPropagation(chunks, features.n_columns, features.device, seed)
-    if guessed:
-        guess_first(engine, chunks)
+    found = _from_guesses(engine, chunks, limits) if leaves_choice(engine.table) else []
+    if found:
+        return max(found, key=lambda one: one.left_out).inferred
+    return _settled(ClassPropagation(chunks, features.n_columns, features.device, seed), limits)
+
+
+class _Answer(NamedTuple):
+    inferred: Inferred
+    left_out: float
+
+
+def _from_guesses(engine: ClassPropagation, chunks: Sequence[Chunk], limits: Limits) -> list[_Answer]:
+    """The answer given the guesses and, from there, the one given the sets; as far as they settle."""
+    sets, found = engine.table, list[_Answer]()
+    with suppress(NumericalError):
+        guesses = guess_classes(engine, chunks)
+        for table in (guesses, sets):
+            engine.table = table
+            engine.calm()
+            inferred = _settled(engine, limits)
+            found.append(_Answer(inferred, engine.left_out(sets)))
+            if inferred.trace.interrupted:
+                break
+    return found
+
+
+def _settled(engine: ClassPropagation, limits: Limits) -> Inferred:
     trace = iterate(engine.step, name="log evidence", **limits.of("bag-ep"))
     if not trace.interrupted:
         moved = f"its sites still moved by {trace.residuals[-1]:.1e} after {len(trace)} sweeps"

@@ -25,6 +25,7 @@ from bagwise.inference.chunks import Chunk
 from bagwise.inference.loop import Report
 from bagwise.numerics.linalg import logdet, unwhiten, whiten
 from bagwise.numerics.links import PROBIT
+from bagwise.numerics.special import log_ndtr
 
 SHARES = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
 _SWEEPS, _DAMPINGS = 6, (0.8, 0.4, 0.2)  # over the sites between two linearisations
@@ -161,6 +162,16 @@ class ClassPropagation:
     def plausible(self) -> bool:
         """Whether the log evidence is that of a probability."""
         return bool((self.log_evidence <= _ROUNDING).all())
+
+    def left_out_odds(self) -> Tensor:
+        """log odds of every class of a bag by what all other bags say, (B, K + 1); 0 for none of them, last."""
+        seen = seen_from(self.point, self.belief, self.table)
+        z = (seen.mean + self.point.offset) / torch.sqrt(1.0 + seen.variance)
+        return torch.nn.functional.pad((log_ndtr(z) - log_ndtr(-z)).T, (0, 1))
+
+    def left_out(self, table: Tensor) -> float:
+        """log probability of these statements, each by what all other bags say, added up over bags."""
+        return float(seen_from(self.point, self.belief, table).log_z.sum())
 
     def posterior(self) -> GaussianPosterior:
         """q(v) under the current sites."""

@@ -79,7 +79,7 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         the search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500 instances
         each) and goes on to more only where these ask for another kernel. Set it where learning takes too long. Where
         counts are pinned down never more than about 3,000 are used. For classes None stops after the first 3,000 (at
-        least 12 bags for every class; 30,000 where bags exclude few classes); name a larger number to go on.
+        least 12 bags for every class); name a larger number to go on.
     learn_inducing : bool
         Learn the positions of the inducing inputs together with the kernel. Use it where few inducing inputs must do,
         for there are then many more parameters to learn.
@@ -127,7 +127,7 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         column.
     log_evidence_ : float, ndarray of shape (K,) or None
         Log evidence of expectation propagation, or the lower bound of the mean field; None where chains were run. Of
-        classes one number for all.
+        classes one number for all; of candidate sets it may be that of guesses at the classes, a lower bound.
     instance_classes_ : ndarray of shape (K + 1,)
         Of a model of classes: the classes of instances, the last one none of them.
     trace_ : Trace

@@ -113,9 +113,10 @@ def _about(table: Any, answers: Answers) -> dict[str, list[Any]]:
 
 def _of_whole_bags(bags: Bags) -> dict[str, list[Any]]:
     """Columns of metadata that hold one value in every bag; the others describe single instances."""
-    if bags.meta is None:
+    meta = bags.meta
+    if meta is None:
         return {}
-    texts = bags.meta.astype(object).where(bags.meta.notna(), UNKNOWN).astype(str)
+    texts = meta.astype(object).where(meta.notna(), UNKNOWN).astype(str)
     first = texts.iloc[bags.offsets[:-1]]
     same = (texts.to_numpy() == first.to_numpy()[bags.index]).all(axis=0)
     return {str(name): first[name].tolist() for name in texts.columns[same]}

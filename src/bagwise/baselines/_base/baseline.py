@@ -19,6 +19,7 @@ from bagwise.baselines._base.machines import Floats, Machine, as_bags_of_one
 from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.labels import read_labels
 from bagwise.evidence.weights import read_weights, repeated_by_weight
+from bagwise.exceptions import BagDataError
 from bagwise.models._base.label_answers import LabelAnswers
 from bagwise.models._base.learned_nothing import warn_if_bags_alike
 from bagwise.models._base.saved import SavedEstimator
@@ -76,6 +77,10 @@ class SavedBaseline(SavedEstimator, BaseEstimator):
         if not reset:
             check_is_fitted(self, self.sign_of_fit)
         bags = as_bags(X)
+        if bags.weight is not None:
+            raise BagDataError(
+                f"{type(self).__name__} takes no weights: it needs a row for every individual, as bags.repeated() has."
+            )
         check.check_feature_names(self, bags.n_features, bags.feature_names, reset=reset)
         check_finite(bags.X, bags.ids, bags.index, bags.rows, bags.feature_names)
         return bags

@@ -24,7 +24,6 @@ from bagwise.inference.class_propagation import (
     matched_sites,
     seen_from,
 )
-from bagwise.inference.class_start import guess_first, starts_of
 from bagwise.inference.kernel_learning.rows import LearningRows
 from bagwise.inference.loop import iterate
 from bagwise.numerics.gmres import gmres
@@ -56,28 +55,22 @@ class ByClasses:
         return float(engine.log_evidence)
 
     def _settled(self, chunks: Sequence[Chunk]) -> ClassPropagation:
-        """Rows and sites at the present kernel, from the last ones or, should that fail, from the best start."""
+        """Rows and sites at the present kernel, from the last ones or, should that fail, from the prior."""
         engine = None if self._last is None else self._settle(chunks, self._last)
         if engine is None:
-            starts = starts_of(torch.cat([chunk.evidence.table for chunk in chunks]))
-            tried = [self._settle(chunks, guessed) for guessed in starts]
-            engine = max(
-                (one for one in tried if one is not None), key=lambda one: float(one.log_evidence), default=None
-            )
+            engine = self._settle(chunks, None)
         if engine is None:
             raise NumericalError("expectation propagation does not settle at this kernel.")
         self._last = engine.belief, engine.point
         return engine
 
     @torch.no_grad()
-    def _settle(self, chunks: Sequence[Chunk], start: tuple[ClassBelief, ClassPoint] | bool) -> ClassPropagation | None:
-        """From a point, from a guess (True) or from the prior (False); None where it does not settle."""
+    def _settle(self, chunks: Sequence[Chunk], start: tuple[ClassBelief, ClassPoint] | None) -> ClassPropagation | None:
+        """From a point, or from the prior (None); None where it does not settle."""
         try:
             engine = ClassPropagation(chunks, self._rows.n_columns, self._rows.device, self._seed)
-            if isinstance(start, tuple):
+            if start is not None:
                 engine.resume(*start)
-            elif start:
-                guess_first(engine, chunks)
             trace = iterate(engine.step, name="log evidence", max_iter=_ROUNDS, tol=_TOLERANCE)
         except NumericalError:
             return None

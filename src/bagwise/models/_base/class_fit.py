@@ -18,7 +18,7 @@ from bagwise.gp.features import Features
 from bagwise.inference.chains.class_gibbs import ClassGibbs
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
-from bagwise.inference.class_start import guessed_classes, is_broad
+from bagwise.inference.class_start import guessed_classes, leaves_choice
 from bagwise.inference.engines import NEARLY, Inferred, Limits
 from bagwise.inference.kernel_learning.learn import STAGES, Learned, LearningSettings, learn_features
 from bagwise.inference.loop import Watch
@@ -93,8 +93,7 @@ def _learned(model: Any, read: ClassInput) -> Learned:
     kinds = kinds_in_question(model, read.bags)
     if not model.learn:
         return Learned(_first(model, read, kinds[0]), None)
-    stated = read.evidence.table[read.evidence.table.any(axis=1)]
-    reach = _reached_by_guesses if is_broad(torch.from_numpy(stated)) else _reached
+    reach = _reached_by_guesses if leaves_choice(torch.from_numpy(read.evidence.table)) else _reached
     ways = (reach(model, read, kind) for kind in kinds)
     best = next(ways) if len(kinds) == 1 else max(ways, key=lambda one: highest_reached(one.learned.trace))
     if model.learn_rows is None or model.learn_rows <= STAGES[0] or best.interrupted():
@@ -107,7 +106,7 @@ def _first(model: Any, read: ClassInput, kind: Any) -> Features:
 
 
 def _reached(model: Any, read: ClassInput, kind: Any) -> _Reached:
-    """The kernel of a kind that explains the candidates best."""
+    """The kernel of a kind that explains the classes best."""
     first = _first(model, read, kind)
     return _Reached(_search(model, read, first, one_stage=True), first, read)
 
@@ -115,7 +114,8 @@ def _reached(model: Any, read: ClassInput, kind: Any) -> _Reached:
 def _reached_by_guesses(model: Any, read: ClassInput, kind: Any) -> _Reached:
     """The kernel of a kind that explains guesses at the classes best; guesses and kernel are found in turn.
 
-    Broad sets are explained almost as well by a kernel that tells nothing apart. One labelling of all bags is not.
+    Sets of candidates are often explained almost as well by a kernel that tells nothing apart. One labelling of all
+    bags is not.
     """
     first = _first(model, read, kind)
     found = None
