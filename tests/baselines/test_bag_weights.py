@@ -60,7 +60,7 @@ def test_concepts_of_weighted_bags_are_those_of_repeated_ones(bags, y):
 
 
 def test_weights_multiply_the_loss_of_the_network(bags, y):
-    model = AttentionMIL(n_epochs=30, batch_bags=16, hidden=4, attention=3)
+    model = AttentionMIL(n_epochs=30, batch_bags=16, hidden=4, attention=3, learning_rate=0.01)
     one, five, heavy = (
         model._learn(bags, y, np.random.RandomState(RANDOM), weight).scores(bags)
         for weight in (np.ones(16), np.full(16, 5.0), np.where(y == 1, 20.0, 1.0))
