@@ -56,6 +56,14 @@ SMALLER = {
 }
 
 
+# A repeated bag has as much weight as one of weight 2 in the likelihood (tests/evidence/test_weights.py), but scaling
+# and inducing inputs are chosen from the bags that are there, in their order and at random.
+NOT_EQUIVALENT = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "features do not depend on weights"
+    for kind in ("dense", "sparse")
+}
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -67,7 +75,9 @@ SMALLER = {
 @pytest.mark.filterwarnings("ignore::bagwise.BagDataWarning")
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:bagwise.ConvergenceWarning")
 def test_scikit_learn_contract(name, settings):
-    results = check_estimator(cheap(name, MODELS).set_params(**settings), on_skip=None)
+    results = check_estimator(
+        cheap(name, MODELS).set_params(**settings), on_skip=None, expected_failed_checks=NOT_EQUIVALENT
+    )
     assert len(results) > 40
     assert not [result["check_name"] for result in results if result["status"] == "failed"]
 

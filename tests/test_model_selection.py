@@ -7,6 +7,7 @@ from tests.problems import random_bags, random_labels
 from bagwise import GPMIL, BagDataError, MILGPProbit
 from bagwise.datasets import make_bags
 from bagwise.model_selection import BagGroupKFold, RetrievalSplit, held_out
+from bagwise.model_selection import cross_val_score as grouped_score
 
 
 @pytest.fixture
@@ -105,6 +106,25 @@ def test_bags_without_groups_stand_for_themselves_in_folds():
 def test_cross_validation_by_groups_works_with_scikit_learn():
     bags, y = grouped_bags()
     assert len(cross_val_score(MILGPProbit(random_state=0), bags, y, cv=BagGroupKFold(3))) == 3
+
+
+def test_cross_val_score_of_bagwise_never_tears_a_group_apart(monkeypatch):
+    bags, y = grouped_bags()
+    seen = []
+
+    class Watched(MILGPProbit):
+        def fit(self, bags, y, sample_weight=None):
+            seen.append(set(bags.group))
+            return super().fit(bags, y, sample_weight)
+
+        def score(self, bags, y, sample_weight=None):
+            assert not seen[-1] & set(bags.group)
+            return super().score(bags, y, sample_weight)
+
+    model = Watched(n_inducing=5, max_iter=2, random_state=0)
+    found = grouped_score(model, bags, y, cv=3, params={"sample_weight": np.ones(len(bags))})
+    assert len(seen) == len(found) == 3
+    np.testing.assert_array_equal(grouped_score(model, bags, y, cv=BagGroupKFold(3)), found)
 
 
 def test_more_folds_than_groups_are_refused():

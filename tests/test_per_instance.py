@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 import sklearn
@@ -14,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 
 from bagwise import BagDataError, Bags, MILGPProbit, PerInstance
+from bagwise.io import bag_table
 
 
 @pytest.fixture
@@ -114,3 +116,42 @@ def test_manners(bags):
     assert fitted.n_features_in_ == 3
     assert list(fitted.feature_names_in_) == ["u", "v", "w"]
     assert isinstance(fitted.transform(pd.DataFrame(bags.X, columns=["u", "v", "w"])), Bags)
+
+
+@pytest.mark.parametrize(("kind", "frame"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
+def test_set_output_makes_frames_of_ordinary_tables_as_scikit_learn_does(X, kind, frame):
+    table = pd.DataFrame(X, columns=["u", "v", "w"])
+    for rows in (table, X):
+        found = PerInstance(PCA(2, random_state=0)).set_output(transform=kind).fit_transform(rows)
+        expected = PCA(2, random_state=0).set_output(transform=kind).fit_transform(rows)
+        assert type(found) is type(expected) is frame
+        assert list(found.columns) == list(expected.columns)
+        np.testing.assert_allclose(found.to_numpy(), expected.to_numpy())
+
+
+def test_set_output_leaves_bags_as_bags(bags):
+    step = PerInstance(PCA(2)).set_output(transform="polars")
+    bags = bags.with_known(None)
+    for given in (bags, [rows for _, rows in bags]):
+        found = clone(step).fit_transform(given)
+        assert (type(found), found.frame_kind) == (Bags, "polars")
+        assert found.sizes.tolist() == bags.sizes.tolist()
+    model = make_pipeline(step, MILGPProbit(n_inducing=3, random_state=0)).set_output(transform="polars")
+    made = model.fit(bags, [0, 1, 0])
+    assert isinstance(bag_table(made[-1], made[0].transform(bags)), pl.DataFrame)
+    np.testing.assert_allclose(made.predict_proba(bags), made.set_output(transform="default").predict_proba(bags))
+
+
+def test_set_output_refuses_what_cannot_be_a_frame(X):
+    with pytest.raises(BagDataError, match="transform='arrow': expected"):
+        PerInstance(PCA(2)).set_output(transform="arrow")
+    sparse = PerInstance(MaxAbsScaler()).set_output(transform="pandas").fit(X)
+    with pytest.raises(BagDataError, match="the rows are sparse"):
+        sparse.transform(scipy.sparse.csr_matrix(X))
+    assert sparse.set_output().set_output(transform=None)._output() == "pandas"
+
+
+def test_set_config_of_scikit_learn_is_followed(X):
+    with sklearn.config_context(transform_output="pandas"):
+        found = PerInstance(StandardScaler()).fit_transform(X)
+    assert list(found.columns) == ["x0", "x1", "x2"]

@@ -258,6 +258,10 @@ class BagContents:
         """The same bags with other columns that describe the instances, in the order of ``X``; None for none."""
         return self._with(meta=columns.Meta.read(meta, self.n_instances))
 
+    def of_kind(self, kind: str) -> Self:
+        """The same bags, of which tables of results are frames of another kind, such as "polars"."""
+        return self._with(kind=kind)
+
     def with_weight(self, weight: Any) -> Self:
         """The same bags with the number of individuals that each row stands for (in the order of ``X``), or None."""
         weights = row_weights(weight, self.n_instances)

@@ -1,5 +1,6 @@
 """Ways of splitting bags that scikit-learn does not have."""
 
+import numbers
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit, GroupKFold, StratifiedGroupKFold
+from sklearn.model_selection import cross_val_score as scores_of_folds
 
 from bagwise._validation import check_count, check_flag, random_stream
 from bagwise.bags import Bags, ragged_ranges
@@ -52,6 +54,21 @@ class BagGroupKFold(BaseCrossValidator):
         dealt = {"shuffle": check_flag("shuffle", self.shuffle), "random_state": self.random_state}
         how = dealt if self.shuffle else {}
         yield from folds(self.n_splits, **how).split(np.zeros(len(keys)), kinds, keys)
+
+
+def cross_val_score(
+    model: Any, bags: Any, y: Any, *, cv: Any = 5, scoring: Any = None, params: Any = None, n_jobs: Any = None
+) -> Floats:
+    """scikit-learn's ``cross_val_score`` with folds that never tear a group of the bags apart.
+
+    Parameters
+    ----------
+    model, bags, y, scoring, params, n_jobs : as in scikit-learn; ``params={"sample_weight": ...}`` are weights of bags
+    cv : number of folds (``BagGroupKFold``), or a splitter, which is used as it is
+    """
+    splitter = BagGroupKFold(int(cv)) if isinstance(cv, numbers.Integral) else cv
+    found: Floats = scores_of_folds(model, bags, y, cv=splitter, scoring=scoring, params=params, n_jobs=n_jobs)
+    return found
 
 
 class HeldOut:

@@ -80,7 +80,7 @@ def test_what_cannot_be_compared_is_refused_with_one_line(folder, tmp_path, argu
 
 
 def test_group_that_an_archive_lacks_is_refused(folder, tmp_path):
-    assert "--group patient: there is no such array" in refused(
+    assert "the archive has no array 'patient'; it holds 'bag'" in refused(
         "compare", folder / "cells.npz", "--group", "patient", "-o", tmp_path / "out"
     )
 

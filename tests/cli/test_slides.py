@@ -1,6 +1,7 @@
 """Slides on the command line: folders, patients, answers given a label, heatmaps."""
 
 import json
+import shlex
 
 import h5py
 import matplotlib.image
@@ -11,6 +12,10 @@ from tests.cli.command import done, refused, run
 
 from bagwise import Bags, load
 from bagwise.io import read_table
+from bagwise.io.heatmap import write_geojson, write_scores
+from bagwise.labelling import server
+from bagwise.labelling.journal import Journal
+from bagwise.labelling.question import TWO, Question
 
 GRID = np.stack(np.meshgrid(np.arange(4), np.arange(3)), axis=-1).reshape(-1, 2) * 256
 
@@ -194,6 +199,17 @@ def test_geojson_is_a_collection_of_closed_counterclockwise_squares_with_finite_
         assert properties["classification"]["name"] == ("positive" if positive else "negative")
 
 
+def test_maps_of_twenty_thousand_tiles_are_a_few_megabytes(tmp_path):
+    places = np.stack(np.meshgrid(np.arange(200), np.arange(100)), axis=-1).reshape(-1, 2) * 256.0
+    score = np.random.default_rng(0).random(20_000)
+    write_geojson(tmp_path / "map.geojson", places, 256.0, {"probability": score, "spread": score / 3})
+    write_scores(tmp_path / "map.h5", places, {"probability": score, "spread": score / 3}, {})
+    assert (tmp_path / "map.geojson").stat().st_size < 6e6
+    assert (tmp_path / "map.h5").stat().st_size < 5e5
+    with h5py.File(tmp_path / "map.h5") as file:
+        np.testing.assert_array_equal(file["probability"][()], score)
+
+
 def test_heatmap_refuses_what_it_cannot_draw(slides, tmp_path):
     with h5py.File(tmp_path / "bare.h5", "w") as file:
         file["features"] = np.zeros((2, 3), dtype=np.float32)
@@ -202,3 +218,78 @@ def test_heatmap_refuses_what_it_cannot_draw(slides, tmp_path):
     assert "folder of the slides" in refused("heatmap", slides / "model", slide, "-o", slides / "features")
     assert "are 0 and 1" in refused("heatmap", slides / "model", slide, "-o", tmp_path / "o", "--given-label", "yes")
     assert run("heatmap", slides / "model", slides / "nowhere.h5", "-o", tmp_path / "o").exit_code == 2
+
+
+def test_compare_reads_a_folder_and_the_printed_command_fits_it(slides, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    columns = ("--table", slides / "slides.csv", "--bag", "slide_id", "--label", "tumour", "--group", "patient")
+    quick = ("--models", "mil-gp-probit", "--set", "mil-gp-probit.n_inducing=8", "--folds", 3, "--jobs", 1)
+    result = done("compare", slides / "features", *columns, *quick)
+    folds = [json.loads(line) for line in (tmp_path / "compare" / "compare.jsonl").read_text().splitlines()]
+    assert [record["sizes"]["test"] % 2 for record in folds if "sizes" in record] == [0, 0, 0]  # whole patients
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("  bagwise fit")]
+    done(*shlex.split(line)[1:])
+
+
+def test_labels_of_slides_are_exported_into_their_table(slides, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = read_table(slides / "slides.csv", "slide_id")
+    table["tumour"] = table["tumour"].where(np.arange(12) < 8)
+    table.to_csv("some.csv", index=False)
+    Journal(tmp_path / "a.jsonl", "bags", Question(TWO, ("negative (0)", "positive (1)"))).answer(
+        "ann", ("0009", None), [1], None, False
+    )
+    options = ("--model", slides / "model", "--table", "some.csv", "--answers", "a.jsonl", "--export", "out.csv")
+    result = done("label", slides / "features", *options)
+    found = read_table("out.csv", "slide_id").set_index("slide_id")["tumour"]
+    assert found["0009"] == 1
+    assert found[[f"{number:04d}" for number in range(8)]].tolist() == table["tumour"][:8].tolist()
+    assert found[["0008", "0010", "0011"]].isna().all()
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("  bagwise fit")]
+    assert "12 bags" in done(*shlex.split(line)[1:], "--set", "n_inducing=8").stdout
+
+
+def test_tiles_to_label_are_shown_with_their_positions(slides, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("webbrowser.open", lambda url: None)
+    monkeypatch.setattr(server, "Desk", lambda session, exhibit, title, export: shown.append((exhibit, export)))
+    monkeypatch.setattr(server, "serve", lambda make, host, port, ready: None)
+    columns = ("--table", slides / "slides.csv", "--bag", "slide_id", "--label", "tumour")
+    quick = ("--model", "vgpmil", "--set", "max_iter=3", "--set", "n_inducing=8")
+    done("fit", slides / "features", *columns, *quick, "-o", tmp_path / "model")
+    options = ("--model", tmp_path / "model", *columns[:2], "--what", "instances", "--answers", tmp_path / "a.jsonl")
+    done("label", slides / "features", *options)
+    exhibit, export = shown[0]
+    assert exhibit.columns == ("x", "y")
+    assert exhibit.item(13)["rows"][0]["cells"] == ["256", "0"]
+    assert export().decode().splitlines()[0] == "slide_id,x,y,known"
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Bags of two parts each in an archive, with groups and metadata beside."""
+    rng = np.random.default_rng(1)
+    bag, slide = np.repeat(np.arange(8), 6), np.repeat([f"s{number}" for number in range(16)], 3)
+    X = rng.normal(size=(48, 2))
+    X[(bag % 2 == 1) & (np.arange(48) % 6 == 0), 0] += 4.0
+    order = rng.permutation(48)
+    beside = {"slide": slide[order], "x": np.arange(48)[order], "clinic": np.array(list("aabbccdd"))}
+    np.savez(tmp_path / "bags.npz", X=X[order], bag=bag[order], y=np.arange(8) % 2, **beside)
+    return tmp_path / "bags.npz"
+
+
+def test_parts_groups_and_metadata_of_an_archive_are_arrays(archive, tmp_path):
+    options = ("--part", "slide", "--group", "clinic", "--meta", "x")
+    done("fit", archive, *options, "--model", "mil-gp-probit", "--set", "n_inducing=8", "-o", tmp_path / "model")
+    done(
+        "predict", tmp_path / "model", archive, "--parts", tmp_path / "parts.csv", "--instances", tmp_path / "rows.csv"
+    )
+    parts, rows = (read_table(tmp_path / name, "bag") for name in ("parts.csv", "rows.csv"))
+    assert sorted(parts["part"]) == sorted(f"s{number}" for number in range(16))
+    assert (parts["size"] == 3).all()
+    assert (rows["x"] // 3 == rows["part"].str[1:].astype(int)).all()
+    done("evaluate", tmp_path / "model", archive, "--folds", 4)
+    message = refused("fit", archive, "--part", "section", "-o", tmp_path / "other")
+    assert "has no array 'section'" in message
+    wrong = refused("fit", archive, "--group", "x", "-o", tmp_path / "other")
+    assert "varies" in wrong

@@ -3,9 +3,11 @@
 import h5py
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
-from bagwise import BagDataError, BagDataWarning, Bags
+from bagwise import BagDataError, BagDataWarning, Bags, MILGPProbit
+from bagwise.io import bag_table, instance_table
 from bagwise.io.folder import FolderRows
 from bagwise.io.h5 import open_tiles
 from bagwise.scale import within
@@ -65,6 +67,14 @@ def test_ids_of_a_table_file_stay_as_they_are_written(folder, table, tmp_path, s
     assert bags.ids == ("A", "B")
     assert y.tolist() == [1, 0]
     assert bags.by_part().ids == ("0012", "é.ü.v2", "slide with spaces", "=1+1")
+
+
+def test_results_of_a_folder_come_in_the_kind_of_its_table(folder, table):
+    bags, y = Bags.from_folder(folder, pl.from_pandas(table), label="tumour")
+    assert (bags.ids, bags.frame_kind) == (tuple(NAMES), "polars")
+    model = MILGPProbit(n_inducing=3, max_iter=2, random_state=0).fit(bags, y)
+    assert isinstance(bag_table(model, bags), pl.DataFrame)
+    assert isinstance(instance_table(model, bags), pl.DataFrame)
 
 
 def test_without_a_table_every_file_is_a_bag(folder):

@@ -35,7 +35,11 @@ MUTANTS = [
             "self.total[bags] = others - np.logaddexp",
             "self.total[bags] = others + np.logaddexp",
         ),
-        ("known instances have an entropy", "(bernoulli_entropy(logits) * stated.unsure)", "bernoulli_entropy(logits)"),
+        (
+            "known instances have an entropy",
+            "entropy = bernoulli_entropy(logits) * stated.unsure",
+            "entropy = bernoulli_entropy(logits)",
+        ),
         (
             "known negatives may be positive in a table",
             "log_sigmoid(eta).masked_fill(part.known == 0, -torch.inf)",
@@ -52,7 +56,7 @@ MUTANTS = [
             "return largest / segments.spread(segments.sum(largest))",
             "return largest",
         ),
-        ("bags without a label pull", "return -seen * sign * self.link.slope", "return -sign * self.link.slope"),
+        ("bags without a label pull", "return -times * sign * self.link.slope", "return -sign * self.link.slope"),
     ),
     *mutants_of(
         "bag_models/dirichlet.py",

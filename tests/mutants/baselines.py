@@ -20,12 +20,12 @@ MUTANTS = [
     *mutants_of(
         "baselines/_base/calibration.py",
         "baselines/_base/test_calibration.py",
-        ("scores of the training bags are calibrated", "learn(bags[train], y[train]).scores", "machine.scores"),
+        ("scores of the training bags are calibrated", "learn(*chosen.some(train)).scores", "machine.scores"),
         ("targets are not smoothed", "(positives + 1.0) / (positives + 2.0), 1.0 /", "1.0, 0.0 /"),
         ("a misleading score turns round", "[(_LEAST_SLOPE, _MOST_SLOPE),", "[(-_MOST_SLOPE, _MOST_SLOPE),"),
         ("scores that are alike are divided by their rounding", "if spread < _ALIKE:", "if spread == 0.0:"),
         ("scores are not centred", 'centre = 0.0 if option == "slope" else float(unit.mean())', "centre = 0.0"),
-        ("the base rate is one half", "(positives + 1.0) / (len(y) - positives + 1.0)", "1.0"),
+        ("the base rate is one half", "(positives + 1.0) / (total - positives + 1.0)", "1.0"),
     ),
     *mutants_of(
         "baselines/_base/kernel_baseline.py",

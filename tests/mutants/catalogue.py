@@ -1,6 +1,18 @@
 """All mutants, package by package."""
 
-from tests.mutants import bag_models, baselines, data, evidence, gp, inference, models, numerics, output, scale
+from tests.mutants import (
+    bag_models,
+    baselines,
+    data,
+    evidence,
+    gp,
+    inference,
+    models,
+    numerics,
+    output,
+    scale,
+    slides,
+)
 
 MUTANTS = [
     *numerics.MUTANTS,
@@ -13,4 +25,5 @@ MUTANTS = [
     *data.MUTANTS,
     *output.MUTANTS,
     *scale.MUTANTS,
+    *slides.MUTANTS,
 ]

@@ -18,8 +18,8 @@ MUTANTS = [
         ),
         (
             "the ceiling is the lowest potential",
-            "np.maximum.reduceat(table, starts)[by_table]",
-            "np.minimum.reduceat(table, starts)[by_table]",
+            "(times * np.maximum.reduceat(table, starts))[by_table]",
+            "(times * np.minimum.reduceat(table, starts))[by_table]",
         ),
         (
             "tables of chosen bags begin at the wrong entry",

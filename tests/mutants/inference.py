@@ -126,8 +126,8 @@ MUTANTS = [
         ),
         (
             "counts that are pinned down go to messages",
-            'if tight:\n        return "vi"',
-            'if tight:\n        return "ep"',
+            'has_light_bags():\n        return "vi"',
+            'has_light_bags():\n        return "ep"',
         ),
         (
             "unlabelled bags decide about the inference",

@@ -1,10 +1,12 @@
 """Answers given the label of the bag: against enumeration, and calibrated."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 import torch
+from gpytorch import kernels
 from scipy.stats import norm
 from tests.predict.test_bags import some_posterior
 from tests.problems import features_of, random_bags, random_labels
@@ -172,3 +174,29 @@ def test_spread_of_instances_is_the_standard_deviation_over_the_posterior(fitted
     f = mean[:5, None] + np.sqrt(variance[:5, None]) * np.random.default_rng(0).normal(size=(5, 200_000))
     expected = torch.special.ndtr(torch.from_numpy(f)).numpy().std(axis=1)
     np.testing.assert_allclose(model.predict_instance_spread(bags)[:5], expected, rtol=0.02)
+
+
+@pytest.mark.statistical
+def test_tiles_of_positive_bags_are_calibrated_on_data_from_the_prior_of_the_model():
+    """A function from the prior, bags of 4, some to learn from; the others are asked about, given their labels."""
+    prior = kernels.ScaleKernel(kernels.RBFKernel()).double()
+    prior.outputscale, prior.base_kernel.lengthscale = 4.0, 1.0
+    model = BagGP(learn=False, kernel=prior, bias=1.5, standardize=False, n_inducing=None, random_state=0)
+    off = []  # of every data set: tiles with P near .7, positive ones, expected ones
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-2.5, 2.5, size=(240, 2))
+        gram = prior(torch.from_numpy(X)).to_dense().detach().numpy() + 1.5**2 + 1e-6 * np.eye(240)
+        z = rng.random(240) < norm.cdf(np.linalg.cholesky(gram) @ rng.normal(size=240))
+        bags = Bags(X, np.repeat(np.arange(60), 4))
+        y = np.logical_or.reduceat(z, bags.offsets[:-1]).astype(int)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some of these functions are nearly constant
+            p = model.fit(bags[:20], y[:20]).predict_instance_proba(bags[20:], given=y[20:])[:, 1]
+        near = (p > 0.6) & (p < 0.8)
+        off.append((near.sum(), z[80:][near].sum(), p[near].sum()))
+    n, positive, expected = np.array(off).T
+    excess = positive - expected
+    assert n.sum() > 500
+    assert abs(excess.sum()) < 4 * np.sqrt(np.square(excess).sum())
+    assert positive.sum() / n.sum() == pytest.approx(0.7, abs=0.08)

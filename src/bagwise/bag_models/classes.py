@@ -12,7 +12,7 @@ cdf(f_ik) the second derivative −f G − G² of counts (2.3) holds here, too.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.evidence.classes import ClassEvidence
-from bagwise.numerics.segments import Segments
+from bagwise.numerics.segments import ONCE, BagWeights, Segments
 from bagwise.numerics.special import hazard, log_at_least_one, log_minus_log_ndtr, log_ndtr
 
 
@@ -72,6 +72,7 @@ class ClassChunk:
     """What the bags of one chunk state: candidates (b, K + 1), "none of them" last; a row of False where nothing."""
 
     table: Tensor
+    weights: ClassVar[BagWeights] = ONCE  # every bag counts once
 
     def terms(self, f: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
         """log Z and G (n, K) at latent values f. log Z is of all columns: it stands in the first of (b, K)."""

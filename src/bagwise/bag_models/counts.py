@@ -6,7 +6,7 @@ needs to know. Plain labels have a closed form at any bag size; everything else 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from bagwise.bags import ragged_ranges
 from bagwise.evidence.counts import CountEvidence, informed_rows
 from bagwise.numerics.counting.programme import CountPotentials, count_posterior
-from bagwise.numerics.segments import Segments
+from bagwise.numerics.segments import ONCE, BagWeights, Segments
 from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
 
@@ -73,9 +73,10 @@ class ChunkEvidence:
     labels: Tensor
     tabled: tuple[Tabled | None, ...]
     noise: float = 0.0  # probability that a label is wrong
+    weights: BagWeights = ONCE
 
     def terms(self, f: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
-        """log Z (b, K) and G (n, K) at latent values f (n, K)."""
+        """log Z (b, K) and G (n, K) at latent values f (n, K), of every bag as if it counted once."""
         log_z, g = label_terms(f, self.labels, segments, self.noise)
         for column, part in enumerate(self.tabled):
             if part is not None:
@@ -86,7 +87,7 @@ class ChunkEvidence:
 
     def of_column(self, column: int) -> "ChunkEvidence":
         """What the bags state about one label column."""
-        return ChunkEvidence(self.labels[:, [column]], (self.tabled[column],), self.noise)
+        return replace(self, labels=self.labels[:, [column]], tabled=(self.tabled[column],))
 
     def informed(self, column: int, segments: Segments) -> Tensor:
         """(n,) which instances the evidence of one column says anything about."""
@@ -112,7 +113,12 @@ class ProbitCounts:
         """What a run of bags states."""
         labels = torch.as_tensor(self._evidence.labels[part], dtype=dtype, device=device)
         tabled = tabled_columns(self._evidence, part, dtype, device)
-        return ChunkEvidence(labels, tabled, self._evidence.label_noise)
+        return ChunkEvidence(labels, tabled, self._evidence.label_noise, chunk_weights(self._evidence, part, device))
+
+
+def chunk_weights(evidence: CountEvidence, part: slice, device: torch.device) -> BagWeights:
+    """How many times the bags of a run count."""
+    return BagWeights(None if evidence.weight is None else torch.as_tensor(evidence.weight[part], device=device))
 
 
 def tabled_columns(

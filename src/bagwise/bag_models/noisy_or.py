@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bagwise.bag_models.counts import Tabled, tabled_columns
+from bagwise.bag_models.counts import Tabled, chunk_weights, tabled_columns
 from bagwise.evidence.counts import CountEvidence
 from bagwise.numerics.counting.programme import count_posterior
-from bagwise.numerics.segments import Segments
+from bagwise.numerics.segments import ONCE, BagWeights, Segments
 from bagwise.numerics.special import bernoulli_entropy, log_at_least_one, log_minus_log_sigmoid, log_sigmoid
 
 UPDATES = ("sequential", "structured", "parallel")
@@ -53,7 +53,7 @@ class BagBelief(NamedTuple):
 
     logits: Tensor  # (n, K) what the next update starts from
     pi: Tensor  # (n, K) P(y = 1)
-    own: Tensor  # (K,) entropy of q(y) + E log p(T | y): what it adds to the bound besides Σ π η
+    own: Tensor  # (K,) entropy of q(y) + E log p(T | y), weighted: what it adds to the bound besides Σ π η
 
 
 class NoisyOrEvidence:
@@ -77,7 +77,7 @@ class NoisyOrEvidence:
         first, last = self.offsets[part.start], self.offsets[part.stop]
         segments = Segments(torch.as_tensor(self.offsets[part.start : part.stop + 1] - first, device=device))
         known = torch.tensor(self._counts.known[first:last], device=device)
-        return BagStatements(labels, known, tabled, segments)
+        return BagStatements(labels, known, tabled, segments, chunk_weights(self._counts, part, device))
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class BagStatements:
     known: Tensor  # (n,) known instances, NaN elsewhere
     tabled: tuple[Tabled | None, ...]
     segments: Segments
+    weights: BagWeights = ONCE
 
     @cached_property
     def free(self) -> Tensor:
@@ -122,6 +123,10 @@ class BagStatements:
     def order(self) -> "PositionOrder":
         """Free instances, those at the same position of their bags together."""
         return position_order(self.free[:, 0].cpu().numpy(), self.segments.index.cpu().numpy(), len(self.segments))
+
+    def counted(self, of_bags: Tensor, of_rows: Tensor) -> Tensor:
+        """(K,) the sum of what bags (b, K) and their instances (n, K) add, each as often as its bag counts."""
+        return self.weights.of_bags(of_bags).sum(0) + self.weights.of_rows(of_rows, self.segments).sum(0)
 
     def with_known(self, pi: Tensor) -> Tensor:
         """π of known instances is 0 or 1."""
@@ -175,8 +180,8 @@ def factorised_belief(logits: Tensor, stated: BagStatements, noise: Noise) -> Ba
     none = torch.exp(_log_none(logits, stated)).masked_fill(stated.has_known_positive, 0.0)
     fits = torch.where(stated.labels == 1, 1.0 - none, none)
     label = fits * noise.log_fit + (1.0 - fits) * noise.log_miss
-    entropy = (bernoulli_entropy(logits) * stated.unsure).sum(0)
-    return BagBelief(logits, pi, entropy + label.masked_fill(torch.isnan(stated.labels), 0.0).sum(0))
+    entropy = bernoulli_entropy(logits) * stated.unsure
+    return BagBelief(logits, pi, stated.counted(label.masked_fill(torch.isnan(stated.labels), 0.0), entropy))
 
 
 def parallel_logits(eta: Tensor, logits: Tensor, stated: BagStatements, noise: Noise) -> Tensor:
@@ -303,7 +308,7 @@ def structured_belief(eta: Tensor, stated: BagStatements, noise: Noise, trusting
             log_z[part.bags, column], pi[part.rows, column] = _table_posterior(eta[part.rows, column], part)
     pi = stated.with_known(pi)
     alone = torch.where(stated.unsure, -log_sigmoid(-eta) - pi * eta, torch.zeros_like(eta))
-    return BagBelief(eta, pi, log_z.sum(0) + alone.sum(0))
+    return BagBelief(eta, pi, stated.counted(log_z, alone))
 
 
 def _label_posterior(eta: Tensor, stated: BagStatements, noise: Noise, trusting: Tensor) -> tuple[Tensor, Tensor]:

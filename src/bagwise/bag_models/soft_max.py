@@ -11,7 +11,9 @@ witnesses held fixed the score is linear in F, and the loss is convex.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.numerics.links import Link
@@ -65,25 +67,43 @@ def signs(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class BagLosses:
-    """ℓ, ℓ' and ℓ'' of bag scores a; a bag without a label (NaN) gives zeros."""
+    """ℓ, ℓ' and ℓ'' of bag scores a, times the weights of the bags; a bag without a label (NaN) gives zeros."""
 
     labels: Tensor  # (b,)
     link: Link
+    weight: Tensor | None = None  # (b,) how many times a bag counts; None is once
 
     def value(self, a: Tensor) -> Tensor:
         """Σ_b ℓ(a_b)."""
-        sign, seen = signs(self.labels)
-        return -(seen * self.link.log_probability(sign * a)).sum()
+        sign, times = self._signs()
+        return -(times * self.link.log_probability(sign * a)).sum()
 
     def slope(self, a: Tensor) -> Tensor:
         """ℓ'."""
-        sign, seen = signs(self.labels)
-        return -seen * sign * self.link.slope(sign * a)
+        sign, times = self._signs()
+        return -times * sign * self.link.slope(sign * a)
 
     def bend(self, a: Tensor) -> Tensor:
         """ℓ''."""
+        sign, times = self._signs()
+        return times * self.link.bend(sign * a)
+
+    def some(self, chosen: NDArray[np.int64]) -> "BagLosses":
+        """The losses of some bags."""
+        return BagLosses(self.labels[chosen], self.link, None if self.weight is None else self.weight[chosen])
+
+    def _signs(self) -> tuple[Tensor, Tensor]:
+        """±1 for every bag, and how many times it counts: not at all without a label."""
         sign, seen = signs(self.labels)
-        return seen * self.link.bend(sign * a)
+        return sign, seen if self.weight is None else seen * self.weight
+
+
+def weighted_losses(labels: Tensor, link: Link, weight: NDArray[np.float64] | None) -> list[BagLosses]:
+    """The losses of every label column of (b, K); a bag of weight 0 is as good as one without a label."""
+    if weight is None:
+        return [BagLosses(column, link) for column in labels.T]
+    times = torch.as_tensor(weight, dtype=labels.dtype, device=labels.device)
+    return [BagLosses(column.masked_fill(times == 0, torch.nan), link, times) for column in labels.T]
 
 
 @dataclass(frozen=True)

@@ -222,11 +222,12 @@ class TotalBags:
 
     # ------------------------------------------------------------ information about v
 
-    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
+    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, effect: Effect, times: Tensor) -> Tensor:
         """What the bags tell about v, (R, R): the Fisher information of their numbers, the effects integrated out.
 
         In (v, u_b) it is Σ d dᵀ with d = (Jacobian of the number) √(Var k − Var(k | statement)) / Var k; u_b takes
-        a aᵀ/(c + t'(u)²) away, a = Σ e d, c = Σ e², e being the last entry of d.
+        a aᵀ/(c + t'(u)²) away, a = Σ e d, c = Σ e², e being the last entry of d. Every bag counts ``times`` (b,)
+        times.
         """
         total, every = rows.new_zeros(rows.shape[1], rows.shape[1]), []
         if not effect.absent():
@@ -234,7 +235,7 @@ class TotalBags:
             prior = self.cells.steepness(centre[:, None], z[:, None], shrink, effect)[:, 0].square()
             z = z + shrink * self.segments.spread(centre)
         for owner, directions, pull in self._directions(rows, z, shrink):
-            total = total + directions.T @ directions
+            total = total + directions.T @ (times[owner, None] * directions)
             every.append((owner, pull[:, None] * directions, pull.square()))
         if effect.absent() or not every:
             return total
@@ -243,7 +244,7 @@ class TotalBags:
         for owner, crossed, square in every:
             shared, strength = shared.index_add(0, owner, crossed), strength.index_add(0, owner, square)
         taken = shared / torch.sqrt(strength + prior)[:, None]
-        return total - taken.T @ taken
+        return total - taken.T @ (times[:, None] * taken)
 
     def _centre(self, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
         """The effect of every bag, (b,): the most probable one, or its mean, which has derivatives."""

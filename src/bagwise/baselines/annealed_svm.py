@@ -47,14 +47,15 @@ class AnnealedSVM(KernelBaseline):
         if check.check_positive("cooling", self.cooling) <= 1.0:
             raise BagDataError(f"cooling={self.cooling!r}: expected a factor above 1.")
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> LargestRow:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> LargestRow:
         gamma, positive = self._gamma(bags), bags[y == 1]
-        negatives = bags.X[y[bags.index] == 0]
+        of_row = weight[bags.index]
+        negatives, times = bags.X[y[bags.index] == 0], (of_row[y[bags.index] == 1], of_row[y[bags.index] == 0])
         belief = self._start(positive)
         temperature = float(self.temperature)
         while temperature > _COLDEST:
             for _ in range(self.max_rounds):
-                function = self._machine(positive.X, belief, negatives, gamma)
+                function = self._machine(positive.X, belief, negatives, times, gamma)
                 before, belief = belief, self._believe(function.values(positive.X), positive, temperature)
                 if np.abs(belief - before).max() < _SETTLED:
                     break
@@ -65,8 +66,10 @@ class AnnealedSVM(KernelBaseline):
         """Beliefs before anything is known."""
         raise NotImplementedError
 
-    def _machine(self, rows: Floats, belief: Floats, negatives: Floats, gamma: float) -> RowFunction:
-        """The machine that expects the least loss under the beliefs."""
+    def _machine(
+        self, rows: Floats, belief: Floats, negatives: Floats, times: tuple[Floats, Floats], gamma: float
+    ) -> RowFunction:
+        """The machine that expects the least loss under the beliefs; ``times`` are weights of both kinds of rows."""
         raise NotImplementedError
 
     def _believe(self, f: Floats, positive: Bags, temperature: float) -> Floats:
@@ -80,10 +83,12 @@ class AnnealedLabels(AnnealedSVM):
     def _start(self, positive: Bags) -> Floats:
         return np.ones(positive.n_instances)
 
-    def _machine(self, rows: Floats, belief: Floats, negatives: Floats, gamma: float) -> RowFunction:
+    def _machine(
+        self, rows: Floats, belief: Floats, negatives: Floats, times: tuple[Floats, Floats], gamma: float
+    ) -> RowFunction:
         both = np.concatenate([rows, rows, negatives])
         labels = np.repeat([1, 0], [len(rows), len(rows) + len(negatives)])
-        weight = np.concatenate([belief, 1.0 - belief, np.ones(len(negatives))])
+        weight = np.concatenate([times[0] * belief, times[0] * (1.0 - belief), times[1]])
         used = weight > 1e-6
         return self._row_svm(both[used], labels[used], gamma, weight[used])
 
@@ -191,9 +196,11 @@ class AWSVM(AnnealedSVM):
         even: Floats = 1.0 / positive.sizes[positive.index]
         return even
 
-    def _machine(self, rows: Floats, belief: Floats, negatives: Floats, gamma: float) -> RowFunction:
+    def _machine(
+        self, rows: Floats, belief: Floats, negatives: Floats, times: tuple[Floats, Floats], gamma: float
+    ) -> RowFunction:
         used = belief > 1e-6
-        weight = np.concatenate([belief[used], np.ones(len(negatives))])
+        weight = np.concatenate([(times[0] * belief)[used], times[1]])
         labels = np.repeat([1, 0], [int(used.sum()), len(negatives)])
         return self._row_svm(np.concatenate([rows[used], negatives]), labels, gamma, weight)
 

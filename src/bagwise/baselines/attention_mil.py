@@ -92,6 +92,7 @@ class AttentionMIL(Baseline):
     Ilse, Tomczak & Welling, Attention-based deep multiple instance learning, ICML 2018.
     """
 
+    weighs_bags = True
     card = ModelCard("attention-mil", ("label",), "Ilse, Tomczak & Welling 2018", "calibrated")
 
     def __init__(
@@ -131,7 +132,7 @@ class AttentionMIL(Baseline):
         check.check_positive("learning_rate", self.learning_rate)
         check.check_positive("weight_decay", self.weight_decay, zero=True)
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> AttentionNetwork:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> AttentionNetwork:
         weights = _start(bags.n_features, self.hidden, self.attention, random)
         optimiser = AdamW(weights, self.learning_rate, self.weight_decay)
         for _ in range(self.n_epochs):
@@ -139,7 +140,7 @@ class AttentionMIL(Baseline):
             for begin in range(0, len(order), self.batch_bags):
                 part = order[begin : begin + self.batch_bags]
                 logits, _ = bag_logits(*rows_for_torch(bags[part]), weights)
-                loss = binary_cross_entropy_with_logits(logits, torch.from_numpy(y[part]))
+                loss = binary_cross_entropy_with_logits(logits, *torch.from_numpy(np.stack([y, weight])[:, part]))
                 optimiser.step(torch.autograd.grad(loss, weights))
         return AttentionNetwork(*(weight.detach().numpy().copy() for weight in weights))
 

@@ -70,6 +70,7 @@ class BagStatisticsSVM(Baseline):
     beside it.
     """
 
+    weighs_bags = True
     card = ModelCard("bag-statistics-svm", ("label",), "Gärtner et al. 2002, with the mean", "calibrated")
 
     def __init__(
@@ -96,9 +97,9 @@ class BagStatisticsSVM(Baseline):
         for name in ("C", "gamma"):
             _check_numbers(name, getattr(self, name))
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> StatisticsMachine:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> StatisticsMachine:
         rows = bag_statistics(bags)
-        scaler, solver = self._searched(rows, y)
+        scaler, solver = self._searched(rows, y, weight)
         shift = np.zeros(rows.shape[1]) if scaler.mean_ is None else scaler.mean_
         scale = np.ones(rows.shape[1]) if scaler.scale_ is None else scaler.scale_
         weights, gamma = np.zeros(len(rows)), float(solver.gamma) if self.kernel == "rbf" else 0.0
@@ -106,7 +107,7 @@ class BagStatisticsSVM(Baseline):
         function = RowFunction.of(scaler.transform(rows), weights, solver.intercept_[0], gamma)
         return StatisticsMachine(shift, scale, function, float(solver.C), gamma)
 
-    def _searched(self, rows: Floats, y: Floats) -> Any:
+    def _searched(self, rows: Floats, y: Floats, weight: Floats) -> Any:
         """Scaler and machine with the penalty and the width of the best accuracy on bags held out."""
         scaler = StandardScaler(with_mean=self.standardize, with_std=self.standardize)
         machine = Pipeline([("scaler", scaler), ("svc", SVC(kernel=self.kernel))])
@@ -114,9 +115,9 @@ class BagStatisticsSVM(Baseline):
         folds = min(self.cv, int(np.bincount(y.astype(int)).min()))
         if folds < 2:
             middle = {name: float(values[len(values) // 2]) for name, values in grid.items()}
-            return machine.set_params(**middle).fit(rows, y)
+            return machine.set_params(**middle).fit(rows, y, svc__sample_weight=weight)
         splitter = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
-        return GridSearchCV(machine, grid, cv=splitter).fit(rows, y).best_estimator_
+        return GridSearchCV(machine, grid, cv=splitter).fit(rows, y, svc__sample_weight=weight).best_estimator_
 
 
 def _check_numbers(name: str, values: Any) -> None:

@@ -93,7 +93,7 @@ class CitationKNN(Baseline):
         check.check_count("references", self.references)
         check.check_count("citers", self.citers, least=0)
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> VotingBags:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> VotingBags:
         distance = nearest_distances(bags, bags)
         np.fill_diagonal(distance, np.inf)
         ranked = np.sort(distance, axis=1)

@@ -115,7 +115,7 @@ class DiverseDensity(Baseline):
         super()._check_settings()
         check.check_count("n_starts", self.n_starts)
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> Concept:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> Concept:
         rows = random.permutation(np.flatnonzero(y[bags.index] == 1))[: self.n_starts]
         width = np.full(bags.n_features, bags.n_features**-0.5)
         climbs = [self._climb(bags, y, np.concatenate([bags.X[row], width])) for row in rows]

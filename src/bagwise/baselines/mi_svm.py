@@ -30,11 +30,11 @@ class MiSVM(AlternatingSVM):
 
     card = ModelCard("mi-svm", ("label",), "Andrews, Tsochantaridis & Hofmann 2002", "calibrated")
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> LargestRow:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> LargestRow:
         in_positive, gamma = y[bags.index] == 1, self._gamma(bags)
 
         def learn(labels: NDArray[Any]) -> RowFunction:
-            return self._row_svm(bags.X, labels, gamma)
+            return self._row_svm(bags.X, labels, gamma, weight[bags.index])
 
         def choose(function: RowFunction) -> NDArray[Any]:
             values = function.values(bags.X)

@@ -31,13 +31,14 @@ class MISVM(AlternatingSVM):
 
     card = ModelCard("mi-svm-witness", ("label",), "Andrews, Tsochantaridis & Hofmann 2002", "calibrated")
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> LargestRow:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> LargestRow:
         negatives, gamma = bags.X[y[bags.index] == 0], self._gamma(bags)
         positives = bags[y == 1]
         labels = np.repeat([1, 0], [len(positives), len(negatives)])
+        times = np.concatenate([weight[y == 1], weight[bags.index][y[bags.index] == 0]])
 
         def learn(witnesses: NDArray[Any]) -> RowFunction:
-            return self._row_svm(np.concatenate([witnesses, negatives]), labels, gamma)
+            return self._row_svm(np.concatenate([witnesses, negatives]), labels, gamma, times)
 
         def choose(function: RowFunction) -> NDArray[Any]:
             rows: NDArray[Any] = positives.X[first_largest(function.values(positives.X), positives)]

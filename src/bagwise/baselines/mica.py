@@ -53,16 +53,17 @@ class MICA(AlternatingSVM):
         super()._check_settings()
         check.check_count("n_centres", self.n_centres)
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> LargestRow:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> LargestRow:
         gamma = self._gamma(bags)
         centres = centres_of(bags, gamma, self.n_centres, random)
         features = kernel_matrix(bags.X, centres, gamma)
         positive, in_positive = bags[y == 1], y[bags.index] == 1
         own, negatives = features[in_positive], features[~in_positive]
         sign = np.repeat([1.0, -1.0], [len(positive), len(negatives)])
+        times = np.concatenate([weight[y == 1], weight[bags.index][~in_positive]])
 
         def learn(witnesses: NDArray[Any]) -> tuple[Floats, float]:
-            return one_norm_svm(np.concatenate([witnesses, negatives]), sign, self.C)
+            return one_norm_svm(np.concatenate([witnesses, negatives]), sign, self.C * times)
 
         def choose(machine: tuple[Floats, float]) -> NDArray[Any]:
             rows: NDArray[Any] = own[first_largest(own @ machine[0], positive)]

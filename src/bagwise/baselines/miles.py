@@ -54,6 +54,7 @@ class MILES(Baseline):
     Analysis and Machine Intelligence 28, 2006.
     """
 
+    weighs_bags = True
     card = ModelCard("miles", ("label",), "Chen, Bi & Wang 2006", "calibrated")
 
     def __init__(
@@ -76,9 +77,9 @@ class MILES(Baseline):
         super()._check_settings()
         check_kernel_settings("rbf", self.C, self.gamma)
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> ConceptMachine:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> ConceptMachine:
         gamma = kernel_width("rbf", self.gamma, bags)
-        weights, intercept = one_norm_svm(likeness(bags, bags.X, gamma), np.where(y == 1, 1.0, -1.0), self.C)
+        weights, intercept = one_norm_svm(likeness(bags, bags.X, gamma), np.where(y == 1, 1.0, -1.0), self.C * weight)
         used = np.abs(weights) > 1e-12
         used[0] |= not used.any()
         return ConceptMachine(bags.X[used], weights[used], intercept, gamma)

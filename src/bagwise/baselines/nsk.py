@@ -28,9 +28,9 @@ class NSK(KernelBaseline):
 
     card = ModelCard("nsk", ("label",), "Gärtner et al. 2002", "calibrated")
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> MeanRow:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> MeanRow:
         gamma = self._gamma(bags)
-        solver = SVC(C=self.C, kernel="precomputed").fit(mean_gram(bags, gamma), y)
+        solver = SVC(C=self.C, kernel="precomputed").fit(mean_gram(bags, gamma), y, sample_weight=weight)
         of_bags = np.zeros(len(bags))
         of_bags[solver.support_] = solver.dual_coef_[0]
         weights = (of_bags / bags.sizes)[bags.index]

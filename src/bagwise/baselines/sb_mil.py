@@ -37,6 +37,7 @@ class SbMIL(KernelBaseline):
     Bunescu & Mooney, Multiple instance learning for sparse positive bags, ICML 2007: sections 3 and 5.
     """
 
+    weighs_bags = False  # it counts the instances of positive bags
     card = ModelCard("sb-mil", ("label",), "Bunescu & Mooney 2007", "calibrated")
 
     def __init__(
@@ -58,7 +59,7 @@ class SbMIL(KernelBaseline):
         if check.check_positive("eta", self.eta) > 1.0:
             raise BagDataError(f"eta={self.eta!r}: expected a share of at most 1.")
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> LargestRow:
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> LargestRow:
         gamma, in_positive = self._gamma(bags), np.flatnonzero(y[bags.index] == 1)
         order = np.argsort(-sparse_mil(bags, y, self.C, gamma).values(bags.X[in_positive]), kind="stable")
         labels = np.zeros(bags.n_instances)

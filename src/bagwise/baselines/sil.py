@@ -25,5 +25,5 @@ class SIL(KernelBaseline):
 
     card = ModelCard("sil", ("label",), "Ray & Craven 2005", "calibrated")
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> LargestRow:
-        return LargestRow(self._row_svm(bags.X, y[bags.index], self._gamma(bags)))
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> LargestRow:
+        return LargestRow(self._row_svm(bags.X, y[bags.index], self._gamma(bags), weight[bags.index]))

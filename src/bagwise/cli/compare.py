@@ -19,8 +19,11 @@ from bagwise.cli.arguments import (
     InstanceColumns,
     KnownColumn,
     LabelColumns,
+    PartColumn,
+    SkipBad,
+    TableFile,
 )
-from bagwise.cli.messages import say_written
+from bagwise.cli.messages import say_skipped, say_written
 from bagwise.cli.options import parse_names, parse_settings
 from bagwise.cli.stated import StatedColumns, chosen
 
@@ -68,7 +71,10 @@ def compare(
     features: FeatureColumns = None,
     ignore: IgnoredColumns = None,
     instance_label: InstanceColumns = None,
+    part: PartColumn = None,
     group: KeptTogether = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
     folds: Folds = 10,
     repeats: Repeats = 1,
     metric: Metric = None,
@@ -81,13 +87,16 @@ def compare(
 ) -> None:
     """Cross-validate several models on your own data and say which is best. An interrupted run goes on."""
     from bagwise.cli.evidence import read_for_fit
+    from bagwise.cli.layout import layout_of
     from bagwise.compare.run import compare_models
 
     stated = chosen(label, fraction, count, candidates) or StatedColumns()
-    extra = [*parse_names(instance_label), *([] if group is None else [group])]
+    of_rows = _is_table(data, table)  # then the group is a column like that of the instances' labels
+    extra = [*parse_names(instance_label), *([] if group is None or not of_rows else [group])]
     ignored = parse_names(ignore)
-    found = read_for_fit(data, bag, stated, known, parse_names(features), ignored, extra)
-    groups, truth = _groups_and_truth(data, found, group, instance_label)
+    layout = layout_of(part, None if of_rows else group, None, table, skip_bad)
+    found = read_for_fit(data, bag, stated, known, parse_names(features), ignored, extra, layout=layout)
+    groups, truth = _groups_and_truth(found, group if of_rows else None, instance_label)
     with _interruption_explained(output):
         result = compare_models(
             found.bags,
@@ -109,7 +118,10 @@ def compare(
         )
     columns = {"--bag": bag, f"--{stated.kind}": ",".join(stated.names), "--known": known, "--features": features}
     columns["--ignore"] = "" if features else ",".join([*ignored, *extra])
-    _say(result, output, how_to_fit(result, data, columns), f"{data}, {len(found.bags)} bags")
+    columns |= {"--part": part, "--group": None if of_rows else group, "--table": None if table is None else str(table)}
+    lines = how_to_fit(result, data, columns, ["--skip-bad"] if skip_bad else [])
+    _say(result, output, lines, f"{data}, {len(found.bags)} bags")
+    say_skipped(found.skipped)
 
 
 @contextmanager
@@ -124,31 +136,22 @@ def _interruption_explained(output: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _groups_and_truth(data: Path, found: "BagData", group: str | None, instance_label: str | None) -> tuple[Any, Any]:
+def _is_table(data: Path, table: Path | None) -> bool:
+    """Whether the data are a table with a row per instance, rather than an archive or a folder of h5 files."""
+    from bagwise.io.bag_data import Layout, is_archive, is_of_h5
+
+    return not is_archive(data) and not is_of_h5(data, Layout(table=table))
+
+
+def _groups_and_truth(found: "BagData", group: str | None, instance_label: str | None) -> tuple[Any, Any]:
     """The group and the label of every instance (or None), from the columns read beside the features."""
     import numpy as np
 
-    from bagwise.io.bag_data import is_archive
-
-    if is_archive(data):
-        return _array_of(data, group), found.instance_y if instance_label else None
     if group is None:
-        return None, found.instance_y
-    table = np.asarray(found.instance_y).reshape(found.bags.n_instances, -1)
-    n_labels = table.shape[1] - 1
-    return table[:, -1], None if n_labels == 0 else table[:, 0] if n_labels == 1 else table[:, :-1]
-
-
-def _array_of(data: Path, name: str | None) -> Any:
-    from bagwise._archives import opened_archive
-    from bagwise.exceptions import BagDataError
-
-    if name is None:
-        return None
-    with opened_archive(data, "cannot be read as an .npz archive") as arrays:
-        if name not in arrays:
-            raise BagDataError(f"{data}: --group {name}: there is no such array; there are {', '.join(arrays)}.")
-        return arrays[name]
+        return None, found.instance_y if instance_label else None
+    columns = np.asarray(found.instance_y).reshape(found.bags.n_instances, -1)
+    n_labels = columns.shape[1] - 1
+    return columns[:, -1], None if n_labels == 0 else columns[:, 0] if n_labels == 1 else columns[:, :-1]
 
 
 def _settings_by_model(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -164,11 +167,13 @@ def _settings_by_model(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
     return chosen
 
 
-def how_to_fit(result: "ComparisonResult", data: Path, columns: dict[str, str | None]) -> list[str]:
+def how_to_fit(
+    result: "ComparisonResult", data: Path, columns: dict[str, str | None], flags: Sequence[str] = ()
+) -> list[str]:
     """The command that fits the best model to all bags."""
     best = result.best
     (settings,) = [model.settings for model in result.models if model.name == best]
-    options = [part for option, text in columns.items() if text for part in (option, text)]
+    options = [*(part for option, text in columns.items() if text for part in (option, text)), *flags]
     for name, value in settings.items():
         options += ["--set", f"{name}={value}"] if name != "evidence" else []
     return [shlex.join(["bagwise", "fit", str(data), "--model", best, *options, "-o", f"{best}.safetensors"])]

@@ -5,12 +5,12 @@ import shlex
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from bagwise.cli.arguments import BagColumn, Data
-from bagwise.cli.messages import say_written
+from bagwise.cli.arguments import BagColumn, Data, MetaColumns, PartColumn, SkipBad, TableFile
+from bagwise.cli.messages import say_skipped, say_written
 from bagwise.cli.options import check_outputs, parse_image_shape, parse_names
 from bagwise.exceptions import BagDataError
 
@@ -28,6 +28,10 @@ def label_page(
     data: Data,
     model: Annotated[Path, typer.Option("--model", metavar="MODEL", help="Model file written by `bagwise fit`.")],
     bag: BagColumn = None,
+    part: PartColumn = None,
+    meta: MetaColumns = None,
+    table: TableFile = None,
+    skip_bad: SkipBad = False,
     what: Annotated[str, typer.Option(metavar="bags|instances", help="What is to be labelled.")] = "bags",
     by: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Who answers; without it your login.")] = None,
     answers: Annotated[
@@ -65,7 +69,8 @@ def label_page(
     _check_choice("--strategy", strategy, STRATEGIES)
     shape = parse_image_shape(image_shape)
     check_outputs({"--answers": answers, "--export": export}, (model, data))
-    work = _open(data, model, bag, what, answers or data.with_name(f"{data.name}.{what}.jsonl"))
+    kept = answers or data.with_name(f"{data.name}.{what}.jsonl")
+    work = _open(data, model, bag, _Described(part, meta, table, skip_bad), what, kept)
     if export is not None:
         _export(work, export)
         return
@@ -83,6 +88,7 @@ class _Work:
     journal: "Journal"
     frame: "pd.DataFrame | None"  # None for an archive
     bag: str | None
+    folder: "_Folder | None" = None  # where the rows are those of h5 files
 
     @property
     def title(self) -> str:
@@ -110,34 +116,67 @@ class _Work:
 
     def table(self, values: "Floats") -> "pd.DataFrame":
         """The user's table with what is known now."""
-        from bagwise.labelling.export import labelled_table
+        from bagwise.labelling.export import labelled_files, labelled_table
 
+        if self.folder is not None and self.pool.what == "bags":
+            return labelled_files(self.pool, values, self.folder.files, self.bag, self.stated()[1])
         return labelled_table(self.pool, values, self.frame, self.bag, self.stated()[1], self.known_column())
 
     def fit_command(self, path: Path, table: "pd.DataFrame") -> str:
         """The command that fits such a model to the table."""
         (kind, names), known = self.stated(), self.known_column()
+        model = ["--model", self.saved.estimator.card.name, "--bag", self.bag or "bag"]
+        if self.folder is not None:
+            part = ["--part", self.folder.part] if self.folder.part else []
+            found = ["--table", str(path), *part, f"--{kind}", ",".join(names), "-o", "model.safetensors"]
+            return shlex.join(["bagwise", "fit", str(self.folder.path), *model, *found])
         features = self.pool.bags.feature_names or [f"x{number}" for number in range(self.pool.bags.n_features)]
         used = {self.bag or "bag", known, *names, *features}
         ignored = ",".join(str(name) for name in table.columns if name not in used)
-        command = ["bagwise", "fit", str(path), "--model", self.saved.estimator.card.name, "--bag", self.bag or "bag"]
+        command = ["bagwise", "fit", str(path), *model]
         command += [f"--{kind}", ",".join(names)] + (["--known", known] if known else [])
         return shlex.join([*command, *(["--ignore", ignored] if ignored else []), "-o", "model.safetensors"])
 
 
-def _open(data: Path, model: Path, bag: str | None, what: str, answers: Path) -> _Work:
+class _Described(NamedTuple):
+    """The options about what describes instances, and about folders."""
+
+    part: str | None
+    meta: str | None
+    table: Path | None
+    skip_bad: bool
+
+
+class _Folder(NamedTuple):
+    """A folder of h5 files and its table, one row per file."""
+
+    path: Path
+    files: "pd.DataFrame | None"
+    part: str | None
+
+
+def _open(data: Path, model: Path, bag: str | None, described: _Described, what: str, answers: Path) -> _Work:
     from bagwise.cli.evidence import open_model, read_for
-    from bagwise.io.bag_data import is_archive
+    from bagwise.cli.layout import layout_of
+    from bagwise.io.bag_data import is_archive, is_of_h5
     from bagwise.io.tables import read_table
+    from bagwise.labelling.export import described_rows
     from bagwise.labelling.journal import Journal
     from bagwise.labelling.pool import make_pool
     from bagwise.labelling.question import question_for
 
     saved = open_model(model)
-    found = read_for(saved, data, bag, None, may_be_absent=True, with_known=True)
+    layout = layout_of(described.part, None, described.meta, described.table, described.skip_bad, saved.columns)
+    of_h5 = is_of_h5(data, layout)
+    found = read_for(saved, data, bag, None, may_be_absent=True, with_known=not of_h5, layout=layout)
+    say_skipped(found.skipped)
     question = question_for(saved.estimator, what, saved.label_names())
     pool = make_pool(saved.estimator, found.bags, found.y, what, question)
     column = bag or saved.columns.get("bag")
+    if of_h5:
+        files = None if layout.table is None else read_table(layout.table, column, layout.keys())
+        folder = _Folder(data, files, layout.part)
+        return _Work(saved, pool, Journal(answers, what, question), described_rows(pool, column), column, folder)
     frame = None if is_archive(data) else read_table(data, column)
     return _Work(saved, pool, Journal(answers, what, question), frame, column)
 
@@ -148,7 +187,10 @@ def _export(work: _Work, path: Path) -> None:
     table = work.table(work.pool.known(work.journal.latest()))
     write_table(table, path, raw=True)  # as it was: an apostrophe before an id would make another bag of it
     say_written("table with the labels", path)
-    typer.echo(f"To fit the model to it:\n  {work.fit_command(path, table)}")
+    if work.folder is not None and work.pool.what == "instances":
+        typer.echo("Its rows are those of Bags.from_folder: fit to bags.with_known(table['known']) in Python.")
+    else:
+        typer.echo(f"To fit the model to it:\n  {work.fit_command(path, table)}")
 
 
 def _serve(

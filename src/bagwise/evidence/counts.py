@@ -8,13 +8,16 @@ from bagwise.bags import ragged_ranges
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LIGHT = 0.5  # weight of a bag below which expectation propagation may find no cavity
+
 
 class CountEvidence:
     """What all bags state about their numbers of positives, ready for a bag model.
 
     ``labels`` (B, K) are plain labels. ``tables[k]``, where there is one, is the flat table log ψ over all bags of
     column k; it holds for the bags in ``by_table[k]`` (B,). ``known`` (N,) are known instance labels or NaN. Plain
-    labels are wrong with probability ``label_noise``; tables have it in them.
+    labels are wrong with probability ``label_noise``; tables have it in them. What a bag states counts
+    ``weight`` (B,) times; None is once.
     """
 
     def __init__(
@@ -25,8 +28,9 @@ class CountEvidence:
         by_table: tuple[NDArray[np.bool_] | None, ...] | None = None,
         known: Floats | None = None,
         label_noise: float = 0.0,
+        weight: Floats | None = None,
     ) -> None:
-        self.labels, self.label_noise = labels, label_noise
+        self.labels, self.label_noise, self.weight = labels, label_noise, weight
         self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.known = np.full(self.offsets[-1], np.nan) if known is None else known
         self.tables = (None,) * labels.shape[1] if tables is None else tables
@@ -43,7 +47,27 @@ class CountEvidence:
             tuple(None if by_table is None else by_table[chosen] for by_table in self.by_table),
             self.known[ragged_ranges(self.offsets[chosen], sizes)],
             self.label_noise,
+            None if self.weight is None else self.weight[chosen],
         )
+
+    def weighted(self, weight: Floats | None) -> "CountEvidence":
+        """The same evidence, of which every bag's part counts ``weight`` times; a bag of weight 0 states nothing."""
+        if weight is None:
+            return self
+        left_out = weight == 0
+        return CountEvidence(
+            np.where(left_out[:, None], np.nan, self.labels),
+            np.diff(self.offsets),
+            self.tables,
+            tuple(None if by_table is None else by_table & ~left_out for by_table in self.by_table),
+            np.where(np.repeat(left_out, np.diff(self.offsets)), np.nan, self.known),
+            self.label_noise,
+            weight,
+        )
+
+    def has_light_bags(self) -> bool:
+        """Whether some bag counts less than half: too little for a message of a whole bag (theory 4.3)."""
+        return self.weight is not None and bool(((self.weight > 0) & (self.weight < LIGHT)).any())
 
     @classmethod
     def side_by_side(cls, columns: "list[CountEvidence]") -> "CountEvidence":
@@ -59,10 +83,10 @@ class CountEvidence:
     def ceiling(self) -> Floats:
         """(K,) Σ_b max_k log ψ_b(k): no log evidence can be higher, and one that claims to be is wrong."""
         highest = np.zeros(len(self.tables))
-        starts = self.offsets[:-1] + np.arange(len(self.labels))
+        starts, times = self.offsets[:-1] + np.arange(len(self.labels)), 1.0 if self.weight is None else self.weight
         for column, (table, by_table) in enumerate(zip(self.tables, self.by_table, strict=True)):
             if table is not None and by_table is not None:
-                highest[column] = np.maximum.reduceat(table, starts)[by_table].sum()
+                highest[column] = (times * np.maximum.reduceat(table, starts))[by_table].sum()
         return highest
 
     def identity(self) -> bytes:

@@ -39,6 +39,13 @@ def with_known_as_bags(bags: Bags, labels: Labels) -> tuple[Bags, NDArray[np.flo
     return joined, np.concatenate([labels.values, bags.known[rows][:, None]])
 
 
+def with_known_weights(bags: Bags, weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """The weights of the bags that ``with_known_as_bags`` makes: a known instance has the weight of its bag."""
+    if weights is None or not has_known(bags):
+        return weights
+    return np.concatenate([weights, weights[bags.index[~np.isnan(bags.known)]]])
+
+
 def _with_rows_after(X: Any, more: Any) -> Any:
     return X.followed_by(more) if isinstance(X, StoredRows) else stacked_rows([X, more])
 

@@ -25,6 +25,10 @@ class Stated(NamedTuple):
     names: tuple[str, ...] | None  # of several label columns
     shares: bool = False  # whether the columns are outcomes, of which every individual has exactly one
 
+    def labels(self) -> NDArray[np.float64]:
+        """(B, K) the plain labels, NaN where a bag states something else or nothing."""
+        return np.stack([np.where(column.kind == LABEL, column.first, np.nan) for column in self.columns], axis=1)
+
     def tight(self, totals: NDArray[np.int64]) -> bool:
         """Whether some bag's number of positives is pinned down from both sides."""
         return any(bool(_tight(column, totals).any()) for column in self.columns)

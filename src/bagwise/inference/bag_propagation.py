@@ -137,6 +137,12 @@ class Pooled(NamedTuple):
         assert design.offset is not None
         return BagRows(design.phi[: self.n_labelled], design.offset[: self.n_labelled])
 
+    def times(self) -> Tensor:
+        """How many times each whole bag counts, (b,)."""
+        evidence = self.chunk.evidence
+        counted: Tensor = evidence.weights.of_bags(torch.ones_like(evidence.labels))
+        return counted[: self.n_labelled, 0]
+
     def bag_sites(self) -> tuple[Tensor, Tensor]:
         """τ and ν of whole bags, (b,) each."""
         assert self.sites is not None
@@ -186,10 +192,10 @@ def _pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
     """Rows of whole bags, then the instances of the bags that speak through tables, as one chunk."""
     design, (part,) = chunk.design, chunk.evidence.tabled
     b, device = len(bags.offset), design.phi.device
-    labels = chunk.evidence.labels[labelled]
+    labels, weights = chunk.evidence.labels[labelled], chunk.evidence.weights
     ones = torch.arange(b + 1, device=device)
     if part is None:
-        evidence = ChunkEvidence(labels, (None,), chunk.evidence.noise)
+        evidence = ChunkEvidence(labels, (None,), chunk.evidence.noise, weights.some(labelled))
         return Chunk(Design(bags.rows, torch.zeros_like(bags.offset), Segments(ones), bags.offset), evidence)
     sizes = design.segments.sizes[part.bags]
     table = Tabled(
@@ -200,7 +206,8 @@ def _pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
         known=part.known,
     )
     unstated = torch.full((len(part.bags), 1), torch.nan, dtype=labels.dtype, device=device)
-    evidence = ChunkEvidence(torch.cat([labels, unstated]), (table,), chunk.evidence.noise)
+    both = torch.cat([labelled.nonzero()[:, 0], part.bags])
+    evidence = ChunkEvidence(torch.cat([labels, unstated]), (table,), chunk.evidence.noise, weights.some(both))
     single = design.phi[part.rows]
     joined = Design(
         torch.cat([bags.rows, single]),

@@ -59,7 +59,7 @@ class Inferred(NamedTuple):
 
 def engine_for(bags: Bags, evidence: CountEvidence, tight: bool) -> str:
     """The rule of ``inference="auto"``; ``tight`` says that counts are pinned down from both sides."""
-    if tight:
+    if tight or evidence.has_light_bags():
         return "vi"
     labelled = ~np.isnan(evidence.labels).all(axis=1)
     if labelled.any() and size_of_own_bag(bags.sizes[labelled]) > LARGE_BAG:

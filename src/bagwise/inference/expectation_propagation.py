@@ -7,6 +7,10 @@ under all other messages. With d = 1 + τκ, τ̃ = τ/d, ν̃ = ν/d the proces
 
 Negative τ are right and frequent (an instance believed negative inside a positive bag) and are kept; what must hold is
 d > 0, a positive cavity variance, and A positive definite, and a step that would break one of them is shortened.
+
+A bag of weight w is w equal bags, whose messages are equal: A and the shift get w times the message, the cavity is
+without one of them, and (4.4) has w times its terms. For other w that is power expectation propagation of the
+likelihood to the power w, with the power 1/w (Minka 2004).
 """
 
 from typing import NamedTuple
@@ -78,8 +82,9 @@ def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sum
     without = cavity(design.phi, design.kappa, sites.tau, sites.nu, belief)
     log_z, goal, stuck = _matched(chunk, sites, without)
     moved = sum((new - old).abs().pow(_NORM).sum() for new, old in zip(goal, sites[:2], strict=True))
+    weights, own = chunk.evidence.weights, local_evidence(design.kappa, sites.tau, sites.nu, without)
     sums = {
-        "log_z": log_z.sum(0) + local_evidence(design.kappa, sites.tau, sites.nu, without).sum(0),
+        "log_z": weights.of_bags(log_z).sum(0) + weights.of_rows(own, design.segments).sum(0),
         "moved": torch.as_tensor(moved),
         "stuck": stuck.sum(),
     }
@@ -116,8 +121,9 @@ def move_step(chunk: Chunk, sites: Sites, length: float) -> tuple[Sums, Sites]:
         lengths = torch.where(broken, 0.5 * lengths, lengths)
     tau, nu = tau + lengths * (goal[0] - tau), nu + lengths * (goal[1] - nu)
     d = 1.0 + tau * kappa
-    precision = torch.stack([phi.T @ (weights[:, None] * phi) for weights in (tau / d).T])
-    return {"precision": precision, "shift": phi.T @ (nu / d)}, sites._replace(tau=tau, nu=nu)
+    strength, shift = (chunk.evidence.weights.of_rows(part / d, chunk.design.segments) for part in (tau, nu))
+    precision = torch.stack([phi.T @ (column[:, None] * phi) for column in strength.T])
+    return {"precision": precision, "shift": phi.T @ shift}, sites._replace(tau=tau, nu=nu)
 
 
 def stay_step(chunk: Chunk, sites: Sites, shared: None) -> tuple[Sums, Sites]:
@@ -231,9 +237,10 @@ def pull_back(chunk: Chunk, tau: Tensor, nu: Tensor, belief: Belief) -> Tensor:
     phi, kappa = chunk.design.phi, chunk.design.kappa[:, None]
     d = 1.0 + tau * kappa
     mean = belief.mean.to(phi.dtype)
-    centre, total = phi @ mean, phi.new_zeros(())
-    for column, inverse in enumerate(belief.inverse.to(phi.dtype)):
-        square = (phi @ inverse.T).square().sum(1) + centre[:, column].square()
-        total = total - 0.5 * (tau[:, column] / d[:, column] * square).sum()
+    centre = phi @ mean
+    squares = [(phi @ inverse.T).square().sum(1) for inverse in belief.inverse.to(phi.dtype)]
+    square = torch.stack(squares, dim=1) + centre.square()
     own = -0.5 * torch.log(d) + kappa * nu.square() / (2.0 * d)
-    return total + (nu / d * centre).sum() + own.sum()
+    each = own + nu / d * centre - 0.5 * tau / d * square
+    total: Tensor = chunk.evidence.weights.of_rows(each, chunk.design.segments).sum()
+    return total

@@ -147,7 +147,7 @@ def bound_step(chunk: Chunk, local: Local | None, shared: Shared) -> tuple[Sums,
         f = shared.belief.centre(phi).double()
         square = f.square() + shared.belief.spread(phi).double() + kappa
         found, local = shared.bound.quadratic(f, square, local, shared.bags, stated)
-    weight, shift, constant = (part * stated.informed for part in found[:3])
+    weight, shift, constant = (stated.weights.of_rows(part * stated.informed, stated.segments) for part in found[:3])
     sums = {
         "precision": torch.stack([weighted_gram(phi, column) for column in weight.T.to(phi.dtype)]),
         "shift": phi.T @ shift.to(phi.dtype),

@@ -10,7 +10,7 @@ step. Hess log Z ≥ −I makes it a minorise-maximise step, so the bound never 
 little, and L-BFGS in w finds the same optimum in a few dozen evaluations.
 
 A bag without a label in some column is left out of that column's Gram matrix and of its κ (section 1.5). Columns with
-the same pattern of missing labels share one factor.
+the same pattern of missing labels share one factor. A bag of weight w adds w times to every sum.
 """
 
 import math
@@ -46,23 +46,24 @@ def patterns_of(observed: Tensor) -> Patterns:
 
 def gram_step(chunk: Chunk, remembered: Any, patterns: Patterns) -> tuple[Sums, Any]:
     """ΦᵀΦ and Σκ over the instances whose bag is labelled, for every pattern; how rounding errors add up, squared."""
-    design = chunk.design
+    design, weights = chunk.design, chunk.evidence.weights
     grams, leftovers = [], []
     for column in patterns.first:
         seen = chunk.evidence.informed(column, design.segments)
         everyone = bool(seen.all())
         rows = design.phi if everyone else design.phi[seen]
-        grams.append(rows.T @ rows)
-        leftovers.append((design.kappa if everyone else design.kappa[seen]).sum())
+        times = weights.of_rows(torch.ones_like(design.phi[:, :1]), design.segments)[seen]
+        grams.append(rows.T @ (rows if weights.each is None else times * rows))
+        leftovers.append((times[:, 0] * design.kappa[seen]).sum())
     rounding = design.phi.new_full((), torch.finfo(design.phi.dtype).eps ** 2 * len(design.phi), dtype=torch.float64)
     return {"gram": torch.stack(grams), "kappa": torch.stack(leftovers), "rounding": rounding}, remembered
 
 
 def pull_step(chunk: Chunk, remembered: Any, mean: Tensor) -> tuple[Sums, Any]:
     """Σ log Z_b and Φᵀ G at the mean μ, (K,) and (R, K)."""
-    phi = chunk.design.phi
-    log_z, g = chunk.evidence.terms(phi @ mean.to(phi.dtype), chunk.design.segments)
-    return {"log_z": log_z.sum(0), "pull": phi.T @ g}, remembered
+    phi, segments, weights = chunk.design.phi, chunk.design.segments, chunk.evidence.weights
+    log_z, g = chunk.evidence.terms(phi @ mean.to(phi.dtype), segments)
+    return {"log_z": weights.of_bags(log_z).sum(0), "pull": phi.T @ weights.of_rows(g, segments)}, remembered
 
 
 class MeanField:

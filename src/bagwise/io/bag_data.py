@@ -16,7 +16,7 @@ from bagwise.exceptions import BagDataError
 from bagwise.inference.places import PLACE
 from bagwise.io.folder import FolderTable, read_folder
 from bagwise.io.headers import refuse_missing
-from bagwise.io.npz import known_in_order, read_archive
+from bagwise.io.npz import Described, known_in_order, read_archive
 from bagwise.io.table_sizes import parquet_bytes
 from bagwise.io.tables import SUFFIXES, read_table
 from bagwise.sources.parquet import common_schema, parquet_files
@@ -83,12 +83,11 @@ def read_bags(
     lacks ``known`` as knowing no instance.
     """
     layout = layout or Layout()
-    if _is_of_h5(path, layout):
+    if is_of_h5(path, layout):
         _refuse_of_folder(path, (known, weight), instance_labels, features, ignore)
         return _from_folder(path, bag, labels, labels_may_be_absent, layout)
     if is_archive(path):
-        _refuse_of_archive(path, layout)
-        return _from_archive(path, labels, known, weight, labels_may_be_absent)
+        return _from_archive(path, labels, known, weight, layout, labels_may_be_absent)
     if weight is None and is_left_in_its_file(path):
         asked = {"bag": _bag_column(path, bag), "features": features, "known": known, "ignore": ignore}
         return _from_file(path, labels, instance_labels, asked, labels_may_be_absent, layout)
@@ -108,7 +107,7 @@ def read_bags(
     return replace(found, bags=known_in_order(found.bags, frame[known].to_numpy(), where))
 
 
-def _is_of_h5(path: PathLike, layout: Layout) -> bool:
+def is_of_h5(path: PathLike, layout: Layout) -> bool:
     """Whether this is a folder of h5 files rather than one of Parquet files."""
     place = Path(path)
     return place.is_dir() and (layout.table is not None or not any(place.glob("*.[pP][aA][rR][qQ][uU][eE][tT]")))
@@ -164,9 +163,10 @@ def _from_frame(
 
 
 def _from_archive(
-    path: PathLike, labels: Sequence[str], known: str | None, weight: str | None, may_be_absent: bool
+    path: PathLike, labels: Sequence[str], known: str | None, weight: str | None, layout: Layout, may_be_absent: bool
 ) -> BagData:
-    found = read_archive(path, labels, known, weight, may_be_absent=may_be_absent)
+    described = Described(layout.part, layout.group, layout.meta, layout.optional)
+    found = read_archive(path, labels, known, weight, described=described, may_be_absent=may_be_absent)
     return BagData(found.bags, _labelled(found.y, found.bags, found.names), found.instance_y, tuple(found.names))
 
 
@@ -195,15 +195,6 @@ def _refuse_of_folder(path: PathLike, *asked: Sequence[str | None] | None) -> No
         raise BagDataError(
             f"{path}: is a folder of h5 files, whose rows have no columns {shorten(named)}; only columns of its table "
             "can be named."
-        )
-
-
-def _refuse_of_archive(path: PathLike, layout: Layout) -> None:
-    named = [name for name in (*layout.keys(), *layout.meta) if name not in layout.optional]
-    if named:
-        raise BagDataError(
-            f"{path}: an .npz archive has no columns {shorten(named)}; parts, groups and metadata are read from tables "
-            "and folders."
         )
 
 

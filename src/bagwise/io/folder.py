@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bagwise._files import PathLike
-from bagwise._frames import as_pandas
+from bagwise._frames import PANDAS, as_pandas
 from bagwise._validation import check_named_columns, group_codes, label_of_bags, shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
@@ -20,7 +20,7 @@ from bagwise.io.tables import read_table
 from bagwise.sources.arrays import Stamp
 
 _FILE = " file"  # a column of our own, called as none of the user's is
-MOST_NAMED = 100  # bad files that one message lists
+MOST_NAMED = 1000  # bad files that one message lists
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def read_folder(
     """Bags of the files; without a table every file is a bag. See ``Bags.from_folder``."""
     files = _files_in(folder)
     named = FolderTable("bag") if table is None or columns is None else columns
-    frame = pd.DataFrame({"bag": list(files)}) if table is None else _table(table, named)
+    frame, kind = (pd.DataFrame({"bag": list(files)}), PANDAS) if table is None else _table(table, named)
     skipped: dict[str, str] = {}
     frame = _matched(frame, named.name_of_file, files, skipped)
     opened = _opened([files[name] for name in frame[_FILE]], skipped)
@@ -88,7 +88,7 @@ def read_folder(
     keys = [named.bag, *([] if named.part is None else [named.part])]  # rows of a bag, and of a part, stand together
     frame = frame.sort_values(keys, key=lambda column: pd.factorize(column)[0], kind="stable")
     bags = _bags(frame, named, [opened[name] for name in frame[_FILE]])
-    return FolderData(bags, _of_bags(frame, named, bags), skipped)
+    return FolderData(bags.of_kind(kind), _of_bags(frame, named, bags), skipped)
 
 
 def labelled_folder(folder: PathLike, table: Any, columns: FolderTable, *, skip_bad: bool) -> tuple[Bags, NDArray[Any]]:
@@ -111,16 +111,18 @@ def _files_in(folder: PathLike) -> dict[str, Path]:
     return files
 
 
-def _table(table: Any, columns: FolderTable) -> pd.DataFrame:
-    keys = [name for name in (columns.bag, columns.part, columns.group, columns.file) if name is not None]
+def _table(table: Any, columns: FolderTable) -> tuple[pd.DataFrame, str]:
+    """The table with its keys as text, and the kind of frame that it came as."""
+    kind, keys = PANDAS, [name for name in (columns.bag, columns.part, columns.group, columns.file) if name is not None]
     if isinstance(table, str | Path):
         frame = read_table(table, columns.bag, text=keys)
     else:
-        frame = as_pandas(table)[0].copy()
+        given, kind = as_pandas(table)
+        frame = given.copy()
         check_named_columns(frame, keys, ())
         frame[keys] = frame[keys].astype(object).map(str)
     check_named_columns(frame, [*keys, *columns.labels, *columns.meta], ())
-    return frame
+    return frame, kind
 
 
 def _matched(frame: pd.DataFrame, column: str, files: Mapping[str, Path], skipped: dict[str, str]) -> pd.DataFrame:

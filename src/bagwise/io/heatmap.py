@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bagwise._files import PathLike, write_whole
 
 Floats = NDArray[np.float64]
+_DECIMALS = 6  # of scores in GeoJSON
 _DARK, _LIGHT = np.array([176, 70, 28]), np.array([251, 246, 236])
 
 
@@ -21,12 +22,14 @@ def write_geojson(
 ) -> None:
     """Every tile as a square with its scores as measurements: a FeatureCollection as RFC 7946 and QuPath have it.
 
-    Tiles whose first score is above ``level`` are classified as positive, the others as negative.
+    Tiles whose first score is above ``level`` are classified as positive, the others as negative. Scores have six
+    decimals here, so that the file stays small; ``write_scores`` keeps all digits.
     """
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]) * tile_size
     rings = coords[:, None, :] + corners
+    rings = rings.astype(np.int64) if np.array_equal(rings, np.round(rings)) else rings  # 256 is shorter than 256.0
     first = next(iter(scores.values()))
-    columns = {name: values.tolist() for name, values in scores.items()}
+    columns = {name: np.round(values, _DECIMALS).tolist() for name, values in scores.items()}
     colours = np.round(_LIGHT + first[:, None] * (_DARK - _LIGHT)).astype(int).tolist()
     features = [
         {
@@ -40,7 +43,8 @@ def write_geojson(
         }
         for tile, ring in enumerate(rings.tolist())
     ]
-    text = json.dumps({"type": "FeatureCollection", "features": features}, allow_nan=False)
+    whole = {"type": "FeatureCollection", "features": features}
+    text = json.dumps(whole, allow_nan=False, separators=(",", ":"))
     write_whole(path, lambda stream: stream.write(text.encode("utf-8")))
 
 
@@ -55,9 +59,8 @@ def write_scores(path: PathLike, coords: Floats, scores: Mapping[str, Floats], n
     def write(stream: IO[bytes]) -> None:
         whole = io.BytesIO()
         with h5py.File(whole, "w") as file:
-            file["coords"] = coords
-            for name, values in scores.items():
-                file[name] = values
+            for name, values in {"coords": coords, **scores}.items():
+                file.create_dataset(name, data=values, compression="gzip", shuffle=True)
             file.attrs.update({"written_by": f"bagwise {version('bagwise')}", **notes})
         stream.write(whole.getbuffer())
 

@@ -9,6 +9,8 @@
 ``known``        (N,) instance labels that are evidence, 0, 1, -1 unknown, under any name; taken only where asked for
 ``bag_name``     (B,) names of the numbered bags (optional)
 ``columns``      (D,) names of the features (optional)
+parts            (N,) key of the part of each row, under any name; taken only where asked for, as are …
+groups           (B,) or (N,) what no split may tear apart, and metadata, (N,) arrays that describe the rows
 ===============  ==================================================================================================
 """
 
@@ -16,13 +18,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
 from bagwise._archives import opened_archive
 from bagwise._files import PathLike, write_whole
 from bagwise._matrices import stored_matrix
-from bagwise._validation import known_labels, shorten
+from bagwise._validation import known_labels, label_of_bags, shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 
@@ -41,6 +44,21 @@ def read_npz(path: PathLike, *, label: str | None = None) -> tuple[Bags, NDArray
     return found.bags, found.y, found.instance_y
 
 
+class Described(NamedTuple):
+    """Names of arrays that say more of the bags than their key; ``optional`` ones need not be there."""
+
+    part: str | None = None  # below the bags
+    group: str | None = None  # above the bags
+    meta: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+
+    def within(self, arrays: Arrays) -> "Described":
+        """The same without optional arrays that are not there."""
+        gone = self.optional - set(arrays)
+        part, group = (None if name in gone else name for name in (self.part, self.group))
+        return Described(part, group, tuple(name for name in self.meta if name not in gone))
+
+
 class Archive(NamedTuple):
     """What an archive holds; None for what it does not."""
 
@@ -56,16 +74,18 @@ def read_archive(
     known: str | None = None,
     weight: str | None = None,
     *,
+    described: Described | None = None,
     may_be_absent: bool = False,
 ) -> Archive:
     """Read an archive whose bag arrays have names of their own.
 
     ``labels`` names one array, (B,) or (B, K), or several of shape (B,), which become the columns of ``y``. ``known``
     names the array of instance labels that are evidence: they go into ``bags.known``. What is named but not there is
-    an error, unless it ``may_be_absent``. ``weight`` names the array of the individuals that a row stands for.
+    an error, unless it ``may_be_absent``. ``weight`` names the array of the individuals that a row stands for, and
+    ``described`` those of parts, groups and metadata.
     """
     with opened_archive(path, _COMPLAINT) as arrays:
-        found = _read_archive(path, arrays, labels, known, may_be_absent)
+        found = _read_archive(path, arrays, labels, known, described or Described(), may_be_absent)
         if weight is None:
             return found
         each = _per_instance(arrays, weight, found.bags.n_instances, path)
@@ -73,10 +93,15 @@ def read_archive(
 
 
 def _read_archive(
-    path: PathLike, arrays: Arrays, labels: Sequence[str], known: str | None, may_be_absent: bool
+    path: PathLike,
+    arrays: Arrays,
+    labels: Sequence[str],
+    known: str | None,
+    described: Described,
+    may_be_absent: bool,
 ) -> Archive:
     groups, order = _groups(arrays, path)
-    bags = _bags(arrays, groups, path)
+    bags = _bags(arrays, groups, path, described.within(arrays), order)
     if known is not None and (known in arrays or not may_be_absent):
         bags = known_in_order(bags, _per_instance(arrays, known, bags.n_instances, path), f"{path}: {known!r}")
     wanted = () if may_be_absent and not set(labels) <= set(arrays) else labels or _usual_labels(arrays)
@@ -160,13 +185,28 @@ def _groups(arrays: Arrays, path: PathLike) -> tuple[NDArray[Any], NDArray[np.in
     return keys.astype(np.int64), numbers[np.argsort(first)].astype(np.int64)
 
 
-def _bags(arrays: Arrays, groups: NDArray[Any], path: PathLike) -> Bags:
+def _bags(
+    arrays: Arrays, groups: NDArray[Any], path: PathLike, described: Described, order: NDArray[np.int64] | None
+) -> Bags:
     X = _features(arrays, path)
     keys = _named(groups, arrays.get("bag_name"), path)
+    part = None if described.part is None else _need(arrays, described.part, path)
+    meta = {name: _need(arrays, name, path) for name in described.meta} or None
     try:
-        return Bags(X, keys, feature_names=_feature_names(arrays, X))
+        bags = Bags(X, keys, feature_names=_feature_names(arrays, X), part=part, meta=meta)
+        return (
+            bags if described.group is None else bags.with_group(_group_of(arrays, described.group, bags, order, path))
+        )
     except BagDataError as error:
-        raise BagDataError(f"{path}: {error}") from error
+        raise BagDataError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
+
+
+def _group_of(arrays: Arrays, name: str, bags: Bags, order: NDArray[np.int64] | None, path: PathLike) -> NDArray[Any]:
+    """What stands above every bag, from an entry per bag or per row."""
+    values = _need(arrays, name, path)
+    if values.shape == (bags.n_instances,):
+        return label_of_bags(pd.Series(values[bags.rows], name=name), bags.index, bags.ids)
+    return _bag_labels(arrays, name, len(bags), order, path)
 
 
 def _feature_names(arrays: Arrays, X: Any) -> list[str] | None:

@@ -32,6 +32,33 @@ def labelled_table(
     return table
 
 
+def labelled_files(
+    pool: Pool, values: Floats, files: pd.DataFrame | None, bag: str | None, labels: Sequence[str]
+) -> pd.DataFrame:
+    """The table that belongs to a folder of files, one row each, with what is known of their bags now.
+
+    Without ``files`` every bag is a file. Rows of bags that are not in the pool keep what they state.
+    """
+    key = bag or "bag"
+    table = pd.DataFrame({key: list(pool.bags.ids)}) if files is None else files.copy()
+    number = pd.Series(np.arange(len(pool.bags)), index=list(pool.bags.ids)).reindex(table[key])
+    there = number.notna().to_numpy()
+    for name, column in _columns(pool, values[number[there].astype(int)], labels).items():
+        filled = table[name].to_numpy(dtype=object).copy() if name in table else np.full(len(table), None, dtype=object)
+        filled[there] = np.asarray(column, dtype=object)
+        table[name] = filled
+    return table
+
+
+def described_rows(pool: Pool, bag: str | None) -> pd.DataFrame:
+    """What is to be seen of instances that have no table: their bag, part and metadata, in the order of the files."""
+    bags = pool.bags
+    part = {} if bags.part is None else {"part": bags.part}
+    table = pd.DataFrame({bag or "bag": np.array(bags.ids, dtype=object)[bags.index]} | part)
+    whole = table if bags.meta is None else pd.concat([table, bags.meta], axis=1)
+    return whole.iloc[np.argsort(bags.rows, kind="stable")].reset_index(drop=True)
+
+
 def _columns(pool: Pool, of_rows: Floats, labels: Sequence[str]) -> dict[str, Any]:
     if pool.question.kind == TWO:
         column = np.full(len(of_rows), None, dtype=object)

@@ -9,6 +9,7 @@ from bagwise import _validation as check
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.reading import CountReading, counted, read_stated
+from bagwise.evidence.weights import check_class_weight, repeated_by_weight
 from bagwise.exceptions import BagDataError
 from bagwise.gp.effects import GroupEffect
 from bagwise.inference.loop import Callback, Trace
@@ -24,6 +25,10 @@ from bagwise.models._base.first_features import asks_for_sizes
 from bagwise.models._base.total_answers import TotalAnswers
 from bagwise.models._base.total_fit import common_and_own, fit_totals, goes_by_totals
 
+_ONLY_WHOLE = {  # why weights of bags are whole numbers
+    "gibbs": "a sampler draws the instances of whole bags. Use inference='auto' or 'vi' for other weights",
+    "classes": "the sites of a bag that has one class out of many are made for whole bags",
+}
 INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs", "laplace")
 
 
@@ -63,8 +68,8 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         down (a range that excludes both too few and too many, a fraction with more confidence than the bag has
         instances), because messages to single instances cannot carry that; else "bag-ep" where an instance of a
         labelled bag is, on average, in a bag of more than 30; else "vi" where there are more than 50,000 instances
-        times label columns; else "ep". For classes it takes "bag-ep", with one site per bag and class. Use "gibbs"
-        where you doubt the others. ``inference_`` is what was used.
+        times label columns, or some bag has a weight below ½; else "ep". For classes it takes "bag-ep", with one site
+        per bag and class. Use "gibbs" where you doubt the others. ``inference_`` is what was used.
     learn : bool
         Learn the parameters of the kernel by the gradient of a log evidence: with one site per bag for labels of large
         bags, else that of expectation propagation, or a Laplace approximation from the moments of counts where these
@@ -161,6 +166,7 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         scale_step: bool = True,
         checkpoint: Any = None,
         learn_inducing: bool = False,
+        class_weight: Any = None,
         bias: float = 5.0,
         kernel: Any = "auto",
         lengthscale: float | None = None,
@@ -194,6 +200,7 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         self.scale_step = scale_step
         self.checkpoint = checkpoint
         self.learn_inducing = learn_inducing
+        self.class_weight = class_weight
         self.bias = bias
         self.kernel = kernel
         self.lengthscale = lengthscale
@@ -208,11 +215,20 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is.
+
+        ``sample_weight`` says how much every bag counts (array, or dict or Series by id): one of weight 2 as if it were
+        there twice, one of weight 0 as if its label were missing. Where chains are run, and for classes, weights are
+        whole numbers.
+        """
         self._check_settings()
         checked = self._training_bags(bags, y)
-        if states_classes(self, y, checked, keyed=isinstance(bags, Bags)):
+        of_classes = states_classes(self, y, checked, keyed=isinstance(bags, Bags))
+        if sample_weight is not None and (of_classes or self.inference == "gibbs"):
+            why = _ONLY_WHOLE["classes" if of_classes else "gibbs"]
+            return self.fit(*repeated_by_weight(bags, y, checked, sample_weight, type(self).__name__, why))
+        if of_classes:
             fit_classes(self, checked, y, keyed=isinstance(bags, Bags))
             return self._unless_interrupted()
         self.rule_ = AtLeastOne()
@@ -220,11 +236,13 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         stated = read_stated(y, checked, bags, reading)
         self._remember(stated.classes, stated.names)
         self.fallback_ = None
+        weight = self._weights(bags, sample_weight, stated.labels(), stated.classes)
         if goes_by_totals(self, checked):
-            fit_totals(self, checked, stated)
+            fit_totals(self, checked, stated, weight)
             return self
         individuals = one_row_each(checked)
-        fit_counts(self, individuals, counted(stated, individuals, reading))
+        counts = counted(stated, individuals, reading)
+        fit_counts(self, individuals, counts._replace(evidence=counts.evidence.weighted(weight)))
         return self._unless_interrupted()
 
     @property
@@ -269,5 +287,11 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         if effect is not False and not isinstance(effect, str) and self.inference not in ("auto", "laplace"):
             raise BagDataError(f"group_effect={effect!r}: an effect of the group needs inference='laplace' or 'auto'.")
         check.check_below("label_noise", self.label_noise, 0.5)
+        check_class_weight(self.class_weight)
+        if self.class_weight is not None and (self.inference == "gibbs" or self.evidence in CLASS_KINDS):
+            raise BagDataError(
+                f"class_weight={self.class_weight!r}: needs labels, and another inference than 'gibbs', in which bags "
+                "count a whole number of times."
+            )
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
         ChainSettings.of(self)

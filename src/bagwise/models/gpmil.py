@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise.bag_models.rules import DECISIONS, LabelRule, SoftMax, Witness
-from bagwise.bag_models.soft_max import POOLINGS, BagLosses, Pooling
+from bagwise.bag_models.soft_max import POOLINGS, BagLosses, Pooling, weighted_losses
 from bagwise.bags import Bags
-from bagwise.evidence.known import with_known_as_bags
+from bagwise.evidence.known import with_known_as_bags, with_known_weights
+from bagwise.evidence.weights import check_class_weight
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, reassembled
@@ -155,6 +156,7 @@ class GPMIL(BagClassifier):
         averaging: bool = True,
         n_stages: int | None = 3,
         n_starts: int = 3,
+        class_weight: Any = None,
         floor: float = FLOOR,
         kernel_prior: bool = True,
         bias: float = 5.0,
@@ -184,6 +186,7 @@ class GPMIL(BagClassifier):
         self.averaging = averaging
         self.n_stages = n_stages
         self.n_starts = n_starts
+        self.class_weight = class_weight
         self.floor = floor
         self.kernel_prior = kernel_prior
         self.bias = bias
@@ -216,21 +219,27 @@ class GPMIL(BagClassifier):
         """
         return cls(**_PUBLISHED | changes)
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once.
+
+        ``sample_weight`` says how much every bag counts (array, or dict or Series by id): one of weight 2 as if it were
+        there twice, one of weight 0 as if its label were missing.
+        """
         self._check_settings()
         given, labels = self._read(bags, y)
         checked, values = with_known_as_bags(given, labels)
         features = self._first_features(checked)
         link = LINKS[self.link]
-        columns = [BagLosses(torch.as_tensor(column, device=features.device), link) for column in values.T]
+        weights = self._weights(bags, sample_weight, labels.values, labels.classes)
+        times = with_known_weights(given, weights)
+        columns = weighted_losses(torch.as_tensor(values, device=features.device), link, times)
         kernel = self._learned_kernel(features, checked, columns)
         features, fits, rule = self._modes(reassembled(features, kernel=kernel), checked, columns)
         self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
         log_evidence = torch.stack([fit.log_evidence for fit in fits])
         trace = one_after_the_other([fit.trace for fit in fits])
         self._finish(features, joint_posterior(fits, link), rule, trace, log_evidence)
-        self._warn_if_nothing_learned(given, labels.values)
+        self._warn_if_nothing_learned(given, labels.values, weights)
         if self.learning_trace_ is not None and self.learning_trace_.interrupted:
             raise KeyboardInterrupt("fit was interrupted while learning the kernel; the best one found is kept.")
         return self
@@ -271,6 +280,7 @@ class GPMIL(BagClassifier):
         if check.check_positive("floor", self.floor) > 1.0:
             raise BagDataError(f"floor={self.floor!r}: expected at most 1, the curvature of the prior.")
         check_iterations(self.max_iter, 0.0 if self.tol is None else self.tol)
+        check_class_weight(self.class_weight)
 
     def _first_features(self, bags: Bags) -> Features:
         kernel = start_kernel(self, bags)
@@ -301,7 +311,7 @@ class GPMIL(BagClassifier):
             float(self.floor),
         )
         chosen = some_bags(bags, states, _LEARNING_ROWS, random)
-        some, their_losses = bags[chosen], [BagLosses(column.labels[chosen], column.link) for column in columns]
+        some, their_losses = bags[chosen], [column.some(chosen) for column in columns]
         if self.approximation == "witness":
             learned = learn_witness(features, self._rows(features, some), their_losses, self._schedule, how)
         else:

@@ -12,6 +12,7 @@ from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
 from bagwise.evidence.reading import CountReading, read_counts
+from bagwise.evidence.weights import repeated_by_weight
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features, make_features
 from bagwise.inference.chains.kernel_machine import Z_UPDATES, KernelMachine, Prior
@@ -46,6 +47,7 @@ _PUBLISHED: dict[str, Any] = {
     "scale_step": False,
     "standardize": False,
 }
+_ONLY_WHOLE = "a sampler draws the instances of whole groups"
 
 
 @documented
@@ -195,10 +197,15 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
         """
         return cls(**_PUBLISHED | changes)
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from groups and what is known of each, one entry (or row) of ``y`` per group, NaN where nothing is."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from groups and what is known of each, one entry (or row) of ``y`` per group, NaN where nothing is.
+
+        ``sample_weight`` says how often every group counts: whole numbers, 0 leaves it out.
+        """
         self._check_settings()
         checked = self._training_bags(bags, y)
+        if sample_weight is not None:
+            return self.fit(*repeated_by_weight(bags, y, checked, sample_weight, type(self).__name__, _ONLY_WHOLE))
         counts = read_counts(y, checked, bags, CountReading(self.evidence, self.confidence, may_doubt=True))
         self._remember(counts.classes, counts.names)
         return self._fit_chains(checked, counts.evidence)

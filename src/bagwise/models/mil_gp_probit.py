@@ -9,6 +9,7 @@ from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.weights import check_class_weight, repeated_by_weight
 from bagwise.exceptions import BagDataError, ConvergenceWarning, warn_user
 from bagwise.inference.chains.gibbs import SCHEMES
 from bagwise.inference.loop import Callback, Watch, iterate
@@ -19,6 +20,7 @@ from bagwise.models._base.chains import ChainSettings, features_to_sample, forge
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 
+_ONLY_WHOLE = "a sampler draws the instances of whole bags. Use inference='vi' for other weights"
 LEFTOVERS = ("shared", "independent")
 _CAP = 2000  # L-BFGS iterations after which "until converged" gives up and warns
 _PUBLISHED: dict[str, Any] = {
@@ -98,6 +100,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         warm_start: bool = False,
         checkpoint: Any = None,
         leftovers: str = "shared",
+        class_weight: Any = None,
         tol: float = 1e-6,
         kernel: Any = "rbf",
         lengthscale: float | None = None,
@@ -123,6 +126,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.leftovers = leftovers
+        self.class_weight = class_weight
         self.tol = tol
         self.kernel = kernel
         self.lengthscale = lengthscale
@@ -148,11 +152,19 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         """
         return cls(**_PUBLISHED | changes)
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and one binary label per bag (NaN where missing); y of shape (B, K) fits K labels at once.
+
+        ``sample_weight`` says how much every bag counts (array, or dict or Series by id): one of weight 2 as if it were
+        there twice, one of weight 0 as if its label were missing.
+        Where chains are run weights are whole numbers.
+        """
         self._check_settings()
         checked, labels = self._read(bags, y)
-        evidence = CountEvidence(labels.values, checked.sizes)
+        if sample_weight is not None and self.inference == "gibbs":
+            return self.fit(*repeated_by_weight(bags, y, checked, sample_weight, type(self).__name__, _ONLY_WHOLE))
+        weights = self._weights(bags, sample_weight, labels.values, labels.classes)
+        evidence = CountEvidence(labels.values, checked.sizes).weighted(weights)
         if self.inference == "gibbs":
             return self._fit_chains(checked, evidence)
         features = self._make_features(checked)
@@ -174,7 +186,7 @@ class MILGPProbit(ChainAnswers, BagClassifier):
                 ConvergenceWarning,
             )
         self._finish(features, state.posterior(), self._rule(), trace, state.bound())
-        self._warn_if_nothing_learned(checked, labels.values)
+        self._warn_if_nothing_learned(checked, labels.values, weights)
         return self
 
     def _check_settings(self) -> None:
@@ -184,6 +196,9 @@ class MILGPProbit(ChainAnswers, BagClassifier):
         check_option("leftovers", self.leftovers, LEFTOVERS)
         check_iterations(self.max_iter, self.tol)
         ChainSettings.of(self)
+        check_class_weight(self.class_weight)
+        if self.class_weight is not None and self.inference == "gibbs":
+            raise BagDataError(f"class_weight={self.class_weight!r}: needs inference='vi'; {_ONLY_WHOLE}.")
         if self.checkpoint is not None and self.scheme == "single-site":
             raise BagDataError(
                 "checkpoint: the single-site scheme keeps more than v between sweeps; use scheme='block'."

@@ -18,6 +18,7 @@ from bagwise.bag_models.dirichlet import (
 from bagwise.bag_models.rules import ClassRule, OneClassInBag, StrongestInstance
 from bagwise.bags import Bags, as_bags
 from bagwise.evidence.candidates import candidate_sets, read_candidates, with_none
+from bagwise.evidence.weights import repeated_by_weight
 from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
 from bagwise.gp.posterior import ExactPosterior
@@ -52,6 +53,7 @@ _PUBLISHED: dict[str, Any] = {
     "bias": 0.0,
     "standardize": False,
 }
+_ONLY_WHOLE = "its rounds guess at the class of the instances of whole bags"
 
 
 @documented
@@ -218,10 +220,15 @@ class MIPLGP(BagEstimator):
         kernel = kernels.make_kernel("matern52", 1, 1.0, torch.float64)
         return cls(**{"kernel": kernel} | _PUBLISHED | changes)
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) states nothing."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) states nothing.
+
+        ``sample_weight`` says how often every bag counts: whole numbers, 0 leaves it out.
+        """
         self._check_settings()
         checked = self._training_bags(bags, y)
+        if sample_weight is not None:
+            return self.fit(*repeated_by_weight(bags, y, checked, sample_weight, type(self).__name__, _ONLY_WHOLE))
         sets = read_candidates(y, checked, keyed=isinstance(bags, Bags))
         self._remember(sets.classes, None)
         with_none(sets.classes)  # refuses a class of the name of the added one

@@ -12,6 +12,7 @@ from bagwise.bag_models.noisy_or import UPDATES, NoisyOr, NoisyOrEvidence
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
 from bagwise.evidence.reading import CountInput, CountReading, read_counts
+from bagwise.evidence.weights import check_class_weight
 from bagwise.exceptions import BagDataError, ConvergenceWarning, warn_user
 from bagwise.gp.features import Features
 from bagwise.inference.logistic_bound import Bound, LogisticBound, MarginBound, PlainBound
@@ -80,6 +81,7 @@ class VGPMIL(CountAnswers):
         *,
         evidence: str = "label",
         confidence: Any = 1000.0,
+        class_weight: Any = None,
         max_iter: int | None = None,
         tol: float = 1e-6,
         kernel: Any = "rbf",
@@ -99,6 +101,7 @@ class VGPMIL(CountAnswers):
         self.bias = bias
         self.evidence = evidence
         self.confidence = confidence
+        self.class_weight = class_weight
         self.max_iter = max_iter
         self.tol = tol
         self.kernel = kernel
@@ -124,18 +127,24 @@ class VGPMIL(CountAnswers):
         """
         return cls(**_PUBLISHED | changes)
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and what is known about them, one entry (or row) of ``y`` per bag, NaN where nothing is.
+
+        ``sample_weight`` says how much every bag counts (array, or dict or Series by id): one of weight 2 as if it were
+        there twice, one of weight 0 as if its label were missing.
+        """
         self._check_settings()
         checked = self._training_bags(bags, y)
         counts = self._read_evidence(checked, bags, y)
         self._remember(counts.classes, counts.names)
+        weights = self._weights(bags, sample_weight, counts.evidence.labels, counts.classes)
+        counts = counts._replace(evidence=counts.evidence.weighted(weights))
         features = self._make_features(checked)
         state = self._engine(features, checked, counts)
         trace = self._climb(state)
         self._judge(trace)
         self._finish(features, state.posterior(), AtLeastOne(), trace, state.value)
-        self._warn_if_nothing_learned(checked, counts.evidence.labels)
+        self._warn_if_nothing_learned(checked, counts.evidence.labels, weights)
         return self
 
     # ------------------------------------------------------------ steps of fit
@@ -157,6 +166,7 @@ class VGPMIL(CountAnswers):
         check.check_option("updates", self.updates, UPDATES)
         check.check_option("evidence", self.evidence, KINDS)
         check_iterations(self.max_iter, self.tol)
+        check_class_weight(self.class_weight)
         _check_trust(self.H, self.updates)
 
     def _read_evidence(self, bags: Bags, given: Any, y: Any) -> CountInput:
@@ -254,6 +264,7 @@ class LMVGPMIL(VGPMIL):
         n_inducing: int | None = 50,
         bias: float = 5.0,
         *,
+        class_weight: Any = None,
         max_iter: int | None = None,
         tol: float = 1e-6,
         kernel: Any = "rbf",
@@ -272,6 +283,7 @@ class LMVGPMIL(VGPMIL):
             updates,
             n_inducing,
             bias,
+            class_weight=class_weight,
             max_iter=max_iter,
             tol=tol,
             kernel=kernel,

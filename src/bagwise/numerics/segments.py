@@ -1,7 +1,30 @@
 """Reductions over ragged segments of rows, without padding and without a loop (theory section 0.2)."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
+
+
+class BagWeights(NamedTuple):
+    """How many times every bag of some segments counts, (b,); None where each counts once."""
+
+    each: Tensor | None = None
+
+    def of_bags(self, x: Tensor) -> Tensor:
+        """Values of bags (b, K), each as often as its bag counts."""
+        return x if self.each is None else x * self.each.to(x.dtype)[:, None]
+
+    def of_rows(self, x: Tensor, segments: "Segments") -> Tensor:
+        """Values of rows (n, K), each as often as its bag counts."""
+        return x if self.each is None else x * segments.spread(self.each.to(x.dtype))[:, None]
+
+    def some(self, chosen: Tensor) -> "BagWeights":
+        """The weights of some bags."""
+        return self if self.each is None else BagWeights(self.each[chosen])
+
+
+ONCE = BagWeights()
 
 
 class Segments:

@@ -84,3 +84,21 @@ def test_score_far_beyond_all_others_is_not_taken_for_certainty():
 def test_single_bag_of_a_class_is_calibrated_with_a_warning():
     with pytest.warns(BagDataWarning, match="one of the classes has a single bag"):
         SIL().fit([np.zeros((2, 1)), np.ones((2, 1)), np.ones((1, 1))], [0, 1, 1])
+
+
+def test_calibration_never_holds_a_bag_out_beside_another_of_its_group():
+    bags, y, _ = make_bags(24, 3, random_state=0)
+    grouped = bags.with_group(np.arange(24) // 3)
+    seen = []
+
+    class Watched(SIL):
+        def _learn(self, bags, y, random, weight):
+            seen.append(set(bags.group))
+            return super()._learn(bags, y, random, weight)
+
+    Watched(random_state=0).fit(grouped, y)
+    whole, *folds = seen
+    assert len(whole) == 8
+    assert sum(len(whole - fold) for fold in folds) == 8  # every group is left out once, as a whole
+    with pytest.warns(BagDataWarning, match="single bag"):
+        SIL(random_state=0).fit(bags.with_group(np.zeros(24)), y)

@@ -13,15 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise import _validation as check
 from bagwise._matrices import check_finite
 from bagwise.bags import Bags, as_bags
-from bagwise.baselines._base.calibration import OPTIONS, calibrated
+from bagwise.baselines._base.calibration import OPTIONS, Weighted, calibrated
 from bagwise.baselines._base.files import pack_baseline, unpack_baseline
 from bagwise.baselines._base.machines import Floats, Machine, as_bags_of_one
 from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.labels import read_labels
+from bagwise.evidence.weights import read_weights, repeated_by_weight
 from bagwise.exceptions import BagDataError
 from bagwise.models._base.label_answers import LabelAnswers
 from bagwise.models._base.learned_nothing import warn_if_bags_alike
 from bagwise.models._base.saved import SavedEstimator
+
+ONLY_WHOLE = "the method has no weights of its own"
 
 
 class SavedBaseline(SavedEstimator, BaseEstimator):
@@ -92,14 +95,24 @@ class Baseline(LabelAnswers, SavedBaseline):
     A class derived from it writes ``_learn``. An instance is answered for as a bag of one.
     """
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and one label per bag (NaN where it is missing), or several columns of 0/1."""
+    weighs_bags: ClassVar[bool] = False  # whether ``_learn`` looks at weights; others get bags as often as they count
+
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and one label per bag (NaN where it is missing), or several columns of 0/1.
+
+        ``sample_weight`` says how much every bag counts (array, or dict or Series by id); some methods take whole
+        numbers only, and say so.
+        """
         rows = self._training_bags(bags, y)
+        if sample_weight is not None and not self.weighs_bags:
+            return self.fit(*repeated_by_weight(bags, y, as_bags(bags), sample_weight, type(self).__name__, ONLY_WHOLE))
+        weights = read_weights(sample_weight, rows, keyed=isinstance(bags, Bags))
         listed = isinstance(bags, Bags | list | tuple)
         labels = read_labels(y, rows, keyed=isinstance(bags, Bags), may_be_empty=listed)
         self._remember(labels.classes, labels.names)
         random = check.random_stream(self.random_state)
-        self.machines_ = tuple(self._calibrated(rows, column, random) for column in labels.values.T)
+        weights = np.ones(len(rows)) if weights is None else weights
+        self.machines_ = tuple(self._calibrated(rows, column, weights, random) for column in labels.values.T)
         warn_if_bags_alike(type(self).__name__, expit(self._odds(rows)))
         return self
 
@@ -117,17 +130,20 @@ class Baseline(LabelAnswers, SavedBaseline):
         odds = self._odds(as_bags_of_one(self._scaled(self._check_bags(bags))))
         return self._columns(expit(odds if self._several() else odds[:, 0]))
 
-    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState) -> Machine:
-        """The machine of scaled bags and labels of 0 and 1, both of which occur."""
+    def _learn(self, bags: Bags, y: Floats, random: np.random.RandomState, weight: Floats) -> Machine:
+        """The machine of scaled bags and labels of 0 and 1, both of which occur; ``weight`` (B,) is above 0.
+
+        Where ``weighs_bags`` is false every weight is 1.
+        """
         raise NotImplementedError
 
-    def _calibrated(self, bags: Bags, y: Floats, random: np.random.RandomState) -> Machine:
+    def _calibrated(self, bags: Bags, y: Floats, weight: Floats, random: np.random.RandomState) -> Machine:
         seed = random.randint(2**31 - 1)
 
-        def learn(part: Bags, labels: Floats) -> Machine:
-            return self._learn(part, labels, np.random.RandomState(seed))
+        def learn(part: Bags, labels: Floats, times: Floats) -> Machine:
+            return self._learn(part, labels, np.random.RandomState(seed), times)
 
-        return calibrated(learn, bags, y, self.calibration, self.cv, random)
+        return calibrated(learn, Weighted(bags, y, weight), self.calibration, self.cv, random)
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -9,9 +9,10 @@ from sklearn.base import ClassifierMixin
 
 from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
-from bagwise.baselines._base.baseline import SavedBaseline
+from bagwise.baselines._base.baseline import ONLY_WHOLE, SavedBaseline
 from bagwise.baselines._base.machines import Floats, Machine, as_bags_of_one, bag_means, largest
 from bagwise.evidence.candidates import candidate_sets, read_candidates, with_none
+from bagwise.evidence.weights import repeated_by_weight
 from bagwise.exceptions import BagDataError
 from bagwise.models._base.label_answers import bag_weights
 
@@ -57,9 +58,14 @@ class CandidateBaseline(ClassifierMixin, SavedBaseline):
 
     of_classes: ClassVar[bool] = True
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) states nothing."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) states nothing.
+
+        ``sample_weight`` says how often every bag counts: whole numbers, 0 leaves it out.
+        """
         rows = self._training_bags(bags, y)
+        if sample_weight is not None:
+            return self.fit(*repeated_by_weight(bags, y, as_bags(bags), sample_weight, type(self).__name__, ONLY_WHOLE))
         sets = read_candidates(y, rows, keyed=isinstance(bags, Bags))
         with_none(sets.classes)  # refuses a class of the name of the added one
         self._remember(sets.classes, None)

@@ -10,9 +10,10 @@ from scipy.special import expit, log_expit
 
 from bagwise import _validation as check
 from bagwise.bags import Bags, as_bags
-from bagwise.baselines._base.baseline import SavedBaseline
+from bagwise.baselines._base.baseline import ONLY_WHOLE, SavedBaseline
 from bagwise.baselines._base.machines import Floats, Machine, RowFunction, bag_means
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
+from bagwise.evidence.weights import repeated_by_weight
 from bagwise.exceptions import BagDataWarning, warn_user
 from bagwise.models._base.label_answers import LabelAnswers
 from bagwise.numerics.counting.law import summed_count_laws
@@ -52,9 +53,14 @@ class FractionBaseline(LabelAnswers, SavedBaseline):
     A class derived from it writes ``_learn``.
     """
 
-    def fit(self, bags: Any, y: Any) -> Self:
-        """Learn from bags and the fraction of positives in each (NaN where it is missing)."""
+    def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from bags and the fraction of positives in each (NaN where it is missing).
+
+        ``sample_weight`` says how often every bag counts: whole numbers, 0 leaves it out.
+        """
         rows = self._training_bags(bags, y)
+        if sample_weight is not None:
+            return self.fit(*repeated_by_weight(bags, y, as_bags(bags), sample_weight, type(self).__name__, ONLY_WHOLE))
         statement = read_statement(y, rows, isinstance(bags, Bags), _READING)
         assert statement is not None  # labels are read as fractions here
         self._remember(np.array([0, 1]), None)

@@ -1,6 +1,6 @@
 """Baselines on support vector machines: their settings, and the machine of single rows."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ _CACHE = 500  # MB of kernel values that a solver keeps
 
 class KernelBaseline(Baseline):
     """A baseline with a kernel, a penalty and a width."""
+
+    weighs_bags: ClassVar[bool] = True  # by the penalties of their rows
 
     def __init__(
         self,

@@ -66,6 +66,7 @@ class _Problem(NamedTuple):
     chunks: Sequence[Chunk]  # of instances, in labelled bags only
     signs: Tensor  # (B,) ±1
     noise: float  # probability that a label is wrong
+    times: Tensor  # (B,) how many times a bag counts
     points: Tensor  # (R, S)
     precision: Tensor  # (R, R) what is in A besides the rows of the bags …
     shift: Tensor  # (R,) … and in the shift
@@ -152,11 +153,17 @@ def _fixed_point(chunks: Sequence[Chunk], engine: BagPropagation, pooled: list[P
         torch.cat([part.offset for part in bags]).double(),
         *(torch.cat(parts).double() for parts in zip(*sites, strict=True)),
     )
+    times = torch.cat([part.times() for part in pooled]).double()
     precision, shift = engine.totals()
-    rest = precision - point.rows.T @ (point.tau[:, None] * point.rows), shift - point.rows.T @ point.nu
-    return point, _Problem(
-        Seen(chunks, _labelled_bags), 2.0 * labels.double() - 1.0, chunks[0].evidence.noise, engine.points, *rest
-    )
+    own = _totals(point, times)
+    signs, noise = 2.0 * labels.double() - 1.0, chunks[0].evidence.noise
+    rest = precision - own[0], shift - own[1]
+    return point, _Problem(Seen(chunks, _labelled_bags), signs, noise, times, engine.points, *rest)
+
+
+def _totals(x: Fixed, times: Tensor) -> tuple[Tensor, Tensor]:
+    """What the rows of the bags add to the precision and to the shift."""
+    return x.rows.T @ ((times * x.tau)[:, None] * x.rows), x.rows.T @ (times * x.nu)
 
 
 def _adjoint(point: Fixed, problem: _Problem) -> Fixed:
@@ -177,8 +184,9 @@ def _adjoint(point: Fixed, problem: _Problem) -> Fixed:
 def _belief(x: Fixed, problem: _Problem) -> tuple[Tensor, Tensor]:
     """The factor C of A and the mean of v."""
     eye = torch.eye(x.rows.shape[1], dtype=x.rows.dtype, device=x.rows.device)
-    factor = torch.linalg.cholesky(eye + problem.precision + x.rows.T @ (x.tau[:, None] * x.rows))
-    shift = problem.shift + x.rows.T @ x.nu
+    precision, shift = _totals(x, problem.times)
+    factor = torch.linalg.cholesky(eye + problem.precision + precision)
+    shift = problem.shift + shift
     return factor, torch.cholesky_solve(shift[:, None], factor)[:, 0]
 
 
@@ -218,8 +226,8 @@ def _log_evidence(x: Fixed, problem: _Problem) -> Tensor:
     normaliser = -0.5 * torch.log(e) + (
         seen.variance * x.nu.square() + 2.0 * seen.mean * x.nu - x.tau * seen.mean.square()
     ) / (2.0 * e)
-    shift = problem.shift + x.rows.T @ x.nu
-    return (seen.log_z - normaliser).sum() - torch.log(factor.diagonal()).sum() + 0.5 * shift @ mean
+    shift = problem.shift + _totals(x, problem.times)[1]
+    return (problem.times * (seen.log_z - normaliser)).sum() - torch.log(factor.diagonal()).sum() + 0.5 * shift @ mean
 
 
 def _mapped(x: Fixed, problem: _Problem) -> Fixed:

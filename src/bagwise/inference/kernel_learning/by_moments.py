@@ -12,7 +12,8 @@ A bag with a label adds the exact log of its probability π_b instead. With the 
         j_b = Φ̃_bᵀ pdf(Φ̃_b v), V_b = Σ pq + σ² (counts);   j_b = ∇π_b, V_b = π_b(1 − π_b) (labels)
     log Z ≈ Σ_b ℓ_b(v̂) − ½ |v̂|² − ½ log det A(v̂),   v̂ the mode                                             (4.7)
 
-This evidence serves to choose a kernel, where only its shape matters; the posterior is found by other means.
+This evidence serves to choose a kernel, where only its shape matters; the posterior is found by other means. A bag of
+weight w has w ℓ_b and w times its information.
 """
 
 import torch
@@ -29,10 +30,12 @@ class MomentEvidence(ModeEvidence):
 
     def __init__(self, evidence: ChunkEvidence, segments: Segments) -> None:
         self._labels, self._segments = evidence.labels[:, 0], segments
-        self._counts = None if evidence.tabled[0] is None else _Counts(evidence.tabled[0])
+        self._times = evidence.weights.of_bags(torch.ones_like(evidence.labels))[:, 0]
+        part = evidence.tabled[0]
+        self._counts = None if part is None else _Counts(part, self._times[part.bags])
 
     def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
-        total = self._label_logs(z).sum()
+        total = (self._times * self._label_logs(z)).sum()
         return total if self._counts is None else total + self._counts.logs(z).sum()
 
     def _information(self, rows: Rows, z: Tensor) -> Tensor:
@@ -48,16 +51,18 @@ class MomentEvidence(ModeEvidence):
         return log_p.masked_fill(torch.isnan(self._labels), 0.0)
 
     def _label_directions(self, rows: Tensor, z: Tensor) -> Tensor:
-        return _bernoulli_directions(rows, z, self._segments)[~torch.isnan(self._labels)]
+        directions = torch.sqrt(self._times)[:, None] * _bernoulli_directions(rows, z, self._segments)
+        return directions[~torch.isnan(self._labels)]
 
 
 class _Counts:
     """The bags that speak through tables: moments of their potentials, and known instances as coins of their own."""
 
-    def __init__(self, part: Tabled) -> None:
+    def __init__(self, part: Tabled, times: Tensor) -> None:
         self._rows, self._known = part.rows, part.known
         sizes = part.potentials.sizes
         self._segments = Segments(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+        self._times, self._row_times = times, self._segments.spread(times)
         self._mean, self._variance = _moments(part)
         self._states = torch.isfinite(self._mean)
         self._fixed = ~torch.isnan(part.known)
@@ -67,8 +72,8 @@ class _Counts:
         own = z[self._rows]
         expected, variance = self._law(own)
         off = torch.where(self._states, self._mean, expected) - expected
-        counts = -0.5 * (LOG_2PI + torch.log(variance) + off.square() / variance)
-        coins = log_ndtr(torch.where(self._known == 1, own, -own))
+        counts = -0.5 * self._times * (LOG_2PI + torch.log(variance) + off.square() / variance)
+        coins = self._row_times * log_ndtr(torch.where(self._known == 1, own, -own))
         return torch.cat([counts[self._states], coins[self._fixed]])
 
     def directions(self, rows: Tensor, z: Tensor) -> list[Tensor]:
@@ -77,9 +82,9 @@ class _Counts:
         density = torch.exp(log_pdf(own))
         _, variance = self._law(own)
         free = density.masked_fill(self._fixed, 0.0)
-        counts = self._segments.sum(free[:, None] * features) / torch.sqrt(variance)[:, None]
+        counts = self._segments.sum(free[:, None] * features) * torch.sqrt(self._times / variance)[:, None]
         spread = torch.exp(0.5 * (log_ndtr(own) + log_ndtr(-own)))
-        coins = (density / spread)[:, None] * features
+        coins = (torch.sqrt(self._row_times) * density / spread)[:, None] * features
         return [counts[self._states], coins[self._fixed]]
 
     def _law(self, own: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features, reassembled
 from bagwise.gp.kernel_parameters import KernelParameters
+from bagwise.inference.chunks import OfColumn
 from bagwise.inference.kernel_learning.by_bags import ROUGH, ByBags
 from bagwise.inference.kernel_learning.by_classes import ByClasses
 from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMessages
@@ -213,7 +214,7 @@ def thinned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> tu
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG)
     rows = np.sort(order[ragged_ranges(bags.offsets[:-1], kept)])
     fewer = Bags(bags.X[rows], bags.index[rows], feature_names=bags.feature_names)
-    return fewer, CountEvidence(evidence.labels, kept, label_noise=evidence.label_noise)
+    return fewer, CountEvidence(evidence.labels, kept, label_noise=evidence.label_noise, weight=evidence.weight)
 
 
 # ---------------------------------------------------------------- judges
@@ -243,10 +244,15 @@ class LearningSet(NamedTuple):
 
 
 def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
-    """One site per bag, or messages; moments where counts are pinned down and messages do not settle at first."""
+    """One site per bag, or messages; moments where counts are pinned down and messages do not settle at first.
+
+    Moments too where some bags count for little, because a message is of a whole bag.
+    """
     rows = some.rows(whole=settings.pinned)
     if isinstance(some.evidence, ClassEvidence):
         return ByClasses(rows, int(settings.random.randint(2**31 - 1)))
+    if some.evidence.has_light_bags():
+        return differentiated(_moments(some.rows(whole=True)))
     if settings.by_bags:
         return ByBags(rows, some.ceiling(), int(settings.random.randint(2**31 - 1)))
     if not settings.pinned:
@@ -262,10 +268,11 @@ def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
 def _moments(rows: LearningRows) -> Callable[[], Tensor]:
     """(4.7), which sees all rows at once."""
     (first,) = rows.chunks()
-    log_evidence_of = MomentEvidence(first.evidence, first.design.segments)
+    columns = (OfColumn(column)(first) for column in range(first.evidence.labels.shape[1]))
+    judges = [MomentEvidence(column.evidence, column.design.segments) for column in columns]
 
     def objective() -> Tensor:
         (chunk,) = rows.traced()
-        return log_evidence_of(chunk.design)
+        return torch.stack([log_evidence_of(chunk.design) for log_evidence_of in judges]).sum()
 
     return objective

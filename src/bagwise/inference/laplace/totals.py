@@ -40,19 +40,19 @@ MOST_STEPS = 200
 
 
 class TotalsEvidence(ModeEvidence):
-    """(4.7) of statements about totals, as a function of the effects as well."""
+    """(4.7) of statements about totals, each counted ``times`` (b,) times, as a function of the effects as well."""
 
     settled_at, rounding = 1e-5, 1e-11
     curved_columns, newton_entries = 40, 2**20
 
-    def __init__(self, bags: TotalBags, effect: Callable[[], Effect]) -> None:
-        self._bags, self._effect = bags, effect
+    def __init__(self, bags: TotalBags, effect: Callable[[], Effect], times: Tensor) -> None:
+        self._bags, self._effect, self._times = bags, effect, times
 
     def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
-        return self._bags.logs(z, rows.shrink, self._effect()).sum()
+        return (self._times * self._bags.logs(z, rows.shrink, self._effect())).sum()
 
     def _information(self, rows: Rows, z: Tensor) -> Tensor:
-        return self._bags.information(rows.scaled, z, rows.shrink, self._effect())
+        return self._bags.information(rows.scaled, z, rows.shrink, self._effect(), self._times)
 
 
 class Totals(NamedTuple):
@@ -60,25 +60,32 @@ class Totals(NamedTuple):
 
     bags: Bags
     columns: tuple[TotalStatements, ...]
+    weight: NDArray[np.float64] | None = None  # (B,) how many times a bag counts; None is once
 
     @classmethod
-    def of(cls, bags: Bags, stated: Stated, label_noise: float) -> "Totals":
+    def of(cls, bags: Bags, stated: Stated, label_noise: float, weight: NDArray[np.float64] | None = None) -> "Totals":
         """Statements as they were read."""
-        return cls(bags, tuple(total_statements(column, bags, label_noise) for column in stated.columns))
+        return cls(bags, tuple(total_statements(column, bags, label_noise) for column in stated.columns), weight)
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """(B,) how many times a bag counts."""
+        return np.ones(len(self.bags)) if self.weight is None else self.weight
 
     def stating(self) -> NDArray[np.int64]:
         """Numbers of the bags that state anything."""
         observed = [(column.kind != NONE) | _has_known(column) for column in self.columns]
-        return np.flatnonzero(np.any(observed, axis=0))
+        return np.flatnonzero(np.any(observed, axis=0) & (self.times > 0))
 
     def only(self, chosen: NDArray[np.int64]) -> "Totals":
         """Some of the bags."""
-        return Totals(self.bags[chosen], tuple(column.of_bags(chosen) for column in self.columns))
+        return Totals(self.bags[chosen], tuple(column.of_bags(chosen) for column in self.columns), self.times[chosen])
 
     def evidences(self, features: Features, effect: Callable[[], Effect]) -> list[TotalsEvidence]:
         """The log evidence of every column; all share the kernel and the effects."""
         held = (TotalBags(column, features.dtype, features.device) for column in self.columns)
-        return [TotalsEvidence(bags, effect) for bags in held]
+        times = torch.as_tensor(self.times, dtype=features.dtype, device=features.device)
+        return [TotalsEvidence(bags, effect, times) for bags in held]
 
 
 def _has_known(column: TotalStatements) -> NDArray[np.bool_]:

@@ -56,7 +56,7 @@ def _warn_if_nothing_learned(model: Any, bags: Bags, evidence: CountEvidence) ->
     if evidence.observed().any():
         warn_if_alike(model, bags)
     if evidence.only_labels() and model.inference_ in ("ep", "bag-ep"):  # the mean field has a bound only
-        warn_if_constant_is_as_good(model, evidence.labels)
+        warn_if_constant_is_as_good(model, evidence.labels, evidence.weight)
 
 
 # ---------------------------------------------------------------- features
@@ -163,7 +163,7 @@ def _search(
         by_bags=by_bags,
         pinned=counts.tight,
         rows=model.learn_rows,
-        one_stage=counts.tight or choosing,
+        one_stage=counts.tight or choosing or counts.evidence.has_light_bags(),
     )
     watch = Watch("learning the kernel", model.verbose)
     return learn_features(features, bags, counts.evidence, settings, watch, begin)

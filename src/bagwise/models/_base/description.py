@@ -153,7 +153,16 @@ def _is_setting(value: Any) -> bool:
     if not isinstance(value, dict) or len(value) != 1:
         return False
     ((tag, part),) = value.items()
+    if tag == "pairs":
+        return isinstance(part, list) and all(_is_pair(pair) for pair in part)
     return tag in _TAGS and (isinstance(part, dict) if tag in ("kernel", "feature_map") else _is_text(part))
+
+
+def _is_pair(value: Any) -> bool:
+    """A class and its weight."""
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return (_is_text(value[0]) or _is_flag(value[0]) or _is_number(value[0])) and _is_number(value[1])
 
 
 def _is_mapping(value: Any) -> bool:

@@ -17,6 +17,7 @@ from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.known import has_known
 from bagwise.evidence.labels import Labels, label_array, read_labels
 from bagwise.evidence.statements import Evidence, label_statements
+from bagwise.evidence.weights import read_weights, with_class_weight
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, make_features
@@ -283,11 +284,20 @@ class BagClassifier(LabelAnswers, BagEstimator):
         self._remember(labels.classes, labels.names)
         return checked, labels
 
-    def _warn_if_nothing_learned(self, bags: Bags, labels: NDArray[np.float64]) -> None:
+    def _weights(
+        self, bags: Any, sample_weight: Any, labels: NDArray[np.float64], classes: NDArray[Any]
+    ) -> NDArray[np.float64] | None:
+        """How much every bag counts, by its own weight and by that of its class; None where all count once."""
+        own = read_weights(sample_weight, as_bags(bags), keyed=isinstance(bags, Bags))
+        return with_class_weight(own, self.class_weight, labels, classes)
+
+    def _warn_if_nothing_learned(
+        self, bags: Bags, labels: NDArray[np.float64], weight: NDArray[np.float64] | None = None
+    ) -> None:
         """Warn where answers for the training bags are all alike, or worse than a constant for labels (B, K)."""
         if not np.isnan(labels).all():
             warn_if_alike(self, bags)
-            warn_if_worse_than_constant(self, bags, labels)
+            warn_if_worse_than_constant(self, bags, labels, weight)
 
     # ------------------------------------------------------------ helpers
 

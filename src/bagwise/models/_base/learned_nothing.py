@@ -42,37 +42,45 @@ def _warn_if_alike(name: str, what: str, probability: Floats) -> None:
         )
 
 
-def warn_if_constant_is_as_good(model: Any, labels: Floats) -> None:
-    """Warn where one probability for all bags, unknown in advance, explains the labels (B, K) as well as the model."""
+def warn_if_constant_is_as_good(model: Any, labels: Floats, weight: Floats | None = None) -> None:
+    """Warn where one probability for all bags, unknown in advance, explains the labels (B, K) as well as the model.
+
+    Every bag counts ``weight`` (B,) times.
+    """
+    times = np.ones(len(labels)) if weight is None else weight
     names = model._column_names() or [""]
     for name, column, found in zip(names, labels.T, np.atleast_1d(model.log_evidence_), strict=True):
-        positive, negative = np.sum(column == 1), np.sum(column == 0)
+        positive, negative = times[column == 1].sum(), times[column == 0].sum()
         constant = float(betaln(positive + 1, negative + 1))  # log ∫ p^n₁ (1 − p)^n₀ dp
         if positive + negative >= _FEWEST and found < constant + _GAIN:
             warn_user(
                 f"the log evidence{_of(name)} is {found:.1f}, and that of one probability for all bags "
-                f"{constant:.1f}: the {positive + negative} labels do not show that {type(model).__name__} has learned "
-                f"anything. {_ADVICE}",
+                f"{constant:.1f}: the {positive + negative:g} labels do not show that {type(model).__name__} has "
+                f"learned anything. {_ADVICE}",
                 LearnedNothingWarning,
             )
 
 
-def warn_if_worse_than_constant(model: Any, bags: Bags, labels: Floats) -> None:
-    """Warn where the model explains the labels (B, K) it was fitted to worse than the share of positive bags does."""
-    stated = np.flatnonzero(~np.isnan(labels).all(axis=1))
+def warn_if_worse_than_constant(model: Any, bags: Bags, labels: Floats, weight: Floats | None = None) -> None:
+    """Warn where the model explains the labels (B, K) it was fitted to worse than the share of positive bags does.
+
+    Every bag counts ``weight`` (B,) times.
+    """
+    times = np.ones(len(bags)) if weight is None else weight
+    stated = np.flatnonzero(~np.isnan(labels).all(axis=1) & (times > 0))
     chosen = stated[_spread_over(bags.sizes[stated])]
     found = model.predict_proba(bags[chosen])
     positive = found if model._several() else found[:, 1:]
     for name, probability, label in zip(model._column_names() or [""], positive.T, labels[chosen].T, strict=True):
         seen = ~np.isnan(label)
         if seen.sum() >= _FEWEST:
-            _compare(type(model).__name__, name, probability[seen], label[seen])
+            _compare(type(model).__name__, name, probability[seen], label[seen], times[chosen][seen])
 
 
-def _compare(model: str, name: str, probability: Floats, label: Floats) -> None:
+def _compare(model: str, name: str, probability: Floats, label: Floats, weight: Floats) -> None:
     stated = np.where(label == 1, probability, 1.0 - probability)
-    own = float(np.mean(np.log(np.maximum(stated, np.finfo(float).tiny))))
-    share = float(np.mean(label))
+    own = float(np.average(np.log(np.maximum(stated, np.finfo(float).tiny)), weights=weight))
+    share = float(np.average(label, weights=weight))
     constant = -float(entr([share, 1.0 - share]).sum())
     if own < constant:
         warn_user(

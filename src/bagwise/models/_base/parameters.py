@@ -12,6 +12,11 @@ evidence : {"label", "fraction", "count"}
 confidence : float or array of shape (B,)
     How far fractions are trusted: a fraction weighs as much as so many counted instances. Decrease it where
     fractions are estimates; one number per bag gives each bag its own. Fractions of 0 and 1 are certain.
+class_weight : None, "balanced" or dict
+    How much the bags of each class count, for labels of one column: a dict such as ``{0: 1, 1: 5}``, or "balanced" for
+    as much as the other class, however few they are. It multiplies ``sample_weight``. Probabilities are then those of
+    bags among which the classes are as frequent as they count. Keep None, and lower the threshold of your decision,
+    where a missed positive costs more than a false alarm.
 n_inducing : int or None
     Number of inducing inputs: the points on which the Gaussian process rests. More of them follow finer structure and
     cost time (quadratic in their number) and memory (linear). Increase it until the answers stop changing. None uses

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,8 @@ def _pack_setting(name: str, value: Any, tensors: Tensors) -> Any:
     if isinstance(value, torch.nn.Module):
         tensors.update({f"{name}.{key}": part.detach() for key, part in value.state_dict().items()})
         return {"feature_map": describe_feature_map(value)}
+    if isinstance(value, Mapping):  # class_weight
+        return {"pairs": [[key.item() if isinstance(key, np.generic) else key, float(value[key])] for key in value]}
     tensors[name] = _as_tensor(name, value)
     return {"tensor": name}
 
@@ -80,4 +83,6 @@ def _unpack_setting(name: str, value: Any, tensors: Tensors) -> Any:
         module = rebuild_feature_map(value["feature_map"], parts)
         module.load_state_dict(parts, assign=True)
         return module
+    if "pairs" in value:
+        return dict(value["pairs"])
     return tensors[value["tensor"]].numpy()

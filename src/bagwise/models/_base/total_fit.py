@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.evidence.reading import Stated
@@ -24,12 +25,12 @@ def goes_by_totals(model: Any, bags: Bags) -> bool:
     return bags.weight is not None or asked
 
 
-def fit_totals(model: Any, bags: Bags, stated: Stated) -> None:
-    """Fit around the mode; kernel and size of the effect are learned together."""
+def fit_totals(model: Any, bags: Bags, stated: Stated, weight: NDArray[np.float64] | None) -> None:
+    """Fit around the mode; kernel and size of the effect are learned together. Every bag counts ``weight`` times."""
     forget_chains(model)
     model.inference_, model.learning_trace_ = "laplace", None
     first = first_features(model, bags, kinds_in_question(model, bags)[0])
-    totals = Totals.of(bags, stated, model.label_noise)
+    totals = Totals.of(bags, stated, model.label_noise, weight)
     learned = learn_totals(
         with_sizes(first, bags, wants_sizes(model)),
         totals,
