@@ -97,8 +97,8 @@ def linearise(phi: Tensor, kappa: Tensor, segments: Segments, draws: Tensor, pos
 def _levelled(g: Tensor, positive: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
     """±g of bags of several instances no higher than CERTAIN, by a softplus, and the logarithm of its slope.
 
-    cdf(5) = .9999997: beyond it the label says nothing more about v. But g goes on: for a bag of 200 instances with f = 0
-    it is 16. Averaged over a q(v) that is wide, such values would tilt the line and blow up ω, and the label of a bag
+    cdf(5) = .9999997: beyond it the label says nothing more about v. But g goes on: for a bag of 200 instances with
+    f = 0 it is 16. Averaged over a q(v) that is wide, such values would tilt the line and blow up ω, and the label of a bag
     that is positive almost anyhow would count as news (f = 2.2 instead of 1.1 in thirty positive bags of 200). A single
     instance has g = f, a line already.
     """
