@@ -98,9 +98,9 @@ def _levelled(g: Tensor, positive: Tensor, several: Tensor) -> tuple[Tensor, Ten
     """±g of bags of several instances no higher than CERTAIN, by a softplus, and the logarithm of its slope.
 
     cdf(5) = .9999997: beyond it the label says nothing more about v. But g goes on: for a bag of 200 instances with
-    f = 0 it is 16. Averaged over a q(v) that is wide, such values would tilt the line and blow up ω, and the label of a bag
-    that is positive almost anyhow would count as news (f = 2.2 instead of 1.1 in thirty positive bags of 200). A single
-    instance has g = f, a line already.
+    f = 0 it is 16. Averaged over a q(v) that is wide, such values would tilt the line and blow up ω, and the label of a
+    bag that is positive almost anyhow would count as news (f = 2.2 instead of 1.1 in thirty positive bags of 200). A
+    single instance has g = f, a line already.
     """
     sign = torch.where(positive, 1.0, -1.0).to(g.dtype)[:, None]
     room = _BEND * (CERTAIN - sign * g)
@@ -172,7 +172,8 @@ def _labelled(chunk: Chunk) -> Tensor:
 
 def positive_labels(chunk: Chunk) -> Tensor:
     """Which of the labelled bags are positive."""
-    return chunk.evidence.labels[_labelled(chunk), 0] == 1
+    labels: Tensor = chunk.evidence.labels[_labelled(chunk), 0]
+    return labels == 1
 
 
 def labelled_design(chunk: Chunk) -> Design:
