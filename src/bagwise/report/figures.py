@@ -14,7 +14,16 @@ from sklearn.metrics import roc_curve
 
 from bagwise.inference.loop import Trace
 from bagwise.metrics import reliability_curve
-from bagwise.plots import CURVES, PALE, ReliabilityDisplay, TraceDisplay, open_frame, plain_legend, scaled
+from bagwise.plots import (
+    CURVES,
+    PALE,
+    FractionDisplay,
+    ReliabilityDisplay,
+    TraceDisplay,
+    open_frame,
+    plain_legend,
+    scaled,
+)
 
 Floats = NDArray[np.float64]
 Curves = dict[str, tuple[Floats, Floats]]  # name -> truth (0, 1, NaN) and probability
@@ -47,6 +56,11 @@ def roc_figure(curves: Curves) -> str:
         open_frame(ax, keep=("left", "bottom"))
 
     return _figure(draw, (4.4, 4.2))
+
+
+def fraction_figure(display: FractionDisplay) -> str:
+    """Stated against expected shares."""
+    return _figure(display.plot, (4.4, 4.2))
 
 
 def trace_figure(trace: Trace) -> str:
