@@ -39,8 +39,9 @@ def public_names(module_name):
 
 
 def write_lists(folder: Path):
-    """One page per part of the library, with a page for every name behind it."""
+    """One page per part of the library, with a page for every name behind it; the pages, old ones being removed."""
     folder.mkdir(parents=True, exist_ok=True)
+    pages = []
     for number, (module, title) in enumerate(PARTS.items()):
         heading = f"{title} (``{module}``)"
         lines = [heading, "=" * len(heading), "", f".. currentmodule:: {module}", "", ".. autosummary::"]
@@ -48,3 +49,7 @@ def write_lists(folder: Path):
         page, text = folder / f"{number:02d}_{module.replace('.', '_')}.rst", "\n".join(lines)
         if not page.exists() or page.read_text() != text:  # an unchanged page need not be built again
             page.write_text(text)
+        pages.append(page)
+    for old in set(folder.glob("*.rst")) - set(pages):
+        old.unlink()
+    return pages

@@ -32,6 +32,16 @@ def test_measures_agree_with_scikit_learn(sample):
     assert metrics.instance_report(y, p) == report
 
 
+def test_recall_at_precision_is_the_best_threshold_of_all():
+    y, p = np.array([1, 1, 0, 1, 0, 1]), np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.5])
+    finds = [(np.mean(y[p >= t]), y[p >= t].sum() / y.sum()) for t in np.unique(p)]
+    for precision in (0.6, 0.7, 0.75, 1.0):
+        expected = max(recall for right, recall in finds if right >= precision)
+        assert metrics.recall_at_precision(y, p, precision) == pytest.approx(expected)
+    assert metrics.recall_at_precision([0, 1], [0.9, 0.1]) == 0.0
+    assert math.isnan(metrics.recall_at_precision([0, np.nan], [0.9, 0.1]))
+
+
 def test_a_wrong_certainty_costs_everything_and_a_right_one_nothing():
     assert metrics.log_likelihood([1, 0], [0.0, 0.0]) == -math.inf
     assert metrics.log_likelihood([1, 0], [1.0, 0.0]) == 0.0

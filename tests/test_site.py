@@ -43,6 +43,13 @@ def test_reference_lists_every_public_name():
     assert set(bagwise._SUBMODULES) - {"bench"} <= covered
 
 
+def test_lists_of_names_that_are_no_longer_wanted_are_removed(tmp_path):
+    (tmp_path / "99_bagwise_gone.rst").write_text("gone")
+    pages = reference().write_lists(tmp_path)
+    assert set(tmp_path.iterdir()) == set(pages)
+    assert len(pages) == len(reference().PARTS)
+
+
 def test_bars_in_docstrings_stand_in_literals():
     """Sphinx takes |x| for a substitution; ``|x|`` is fine."""
     found = reference()

@@ -38,9 +38,8 @@ def write_text(path, text):
 def extent(found):
     counts = [len(records) for records in found.records.values()]
     folds = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    return (
-        f"{len(found.sets)} data sets, {len(found.models)} models, {folds} test folds of each set; {sum(counts)} fits."
-    )
+    size = f"{len(found.sets)} data sets, {len(found.models)} models"
+    return f"{size}, test folds measured of each set: {folds}; {sum(counts)} fits."
 
 
 def tables(found):
@@ -48,6 +47,7 @@ def tables(found):
         ("Mean ranks", rank_table(found)),
         ("Mean AUC by family of data sets", family_table(found)),
         ("The best model on every set", winner_table(found)),
+        ("How BagGP settled", settled_table(found)),
         ("What did not finish", complaint_table(found)),
     ):
         if len(table) > 2:
@@ -96,6 +96,15 @@ def own_place(found, name, model="bag-gp"):
     return [measured(found, name, model, "auc"), place]
 
 
+def settled_table(found, model="bag-gp"):
+    """Sweeps of the final inference, after the kernel was learned; a fallback or an unsettled fit would have warned."""
+    rows = head(["data set", "iterations", "processor seconds", "warnings"])
+    for name in found.sets if model in found.models else []:
+        figures = f"{found.iterations(name, model):.0f}", f"{found.seconds(model, name):.1f}"
+        rows.append(line([spoken_name(name), *figures, found.n_warnings(name, model)]))
+    return rows
+
+
 def complaint_table(found):
     rows = head(["model", "what was said", "cells"])
     rows += [line([model, text, count]) for (model, text), count in sorted(found.complaints().items())]
@@ -122,10 +131,13 @@ def line(entries):
 def as_csv(found):
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["set", "model", *(f"{m}{kind}" for m in METRICS for kind in ("", "_error")), "seconds"])
+    writer.writerow(
+        ["set", "model", *(f"{m}{kind}" for m in METRICS for kind in ("", "_error")), "seconds", "iterations"]
+    )
     for name in found.sets:
         for model in found.models:
             pairs = [(found.mean(name, model, m), found.error(name, model, m)) for m in METRICS]
             row = [*(value for pair in pairs for value in pair), found.seconds(model, name)]
+            row.append(found.iterations(name, model))
             writer.writerow([name, model, *("" if np.isnan(value) else f"{value:.4g}" for value in row)])
     return stream.getvalue()

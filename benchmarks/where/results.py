@@ -58,6 +58,15 @@ class Results:
         known = [value for value in found if value is not None]
         return float(np.mean(known)) if known else np.nan
 
+    def iterations(self, name, model):
+        """Iterations of one fit, on average; NaN for models that have none."""
+        found = [record.get("iterations") for record in self.records.get((name, model), [])]
+        known = [value for value in found if value is not None]
+        return float(np.mean(known)) if known else np.nan
+
+    def n_warnings(self, name, model):
+        return sum(len(record.get("warnings", ())) for record in self.records.get((name, model), []))
+
     def unfinished(self, model):
         """Number of sets on which a fold failed or took too long."""
         return sum(not len(self.values(name, model, "accuracy")) for name in self.sets)

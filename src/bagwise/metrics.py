@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
 from bagwise._validation import check_count, check_option, shorten
 from bagwise.exceptions import BagDataError
@@ -80,6 +80,18 @@ def calibration_error(y: Any, p: Any, n_bins: int = 10, strategy: str = "uniform
     return float(np.average(np.abs(curve.mean_predicted - curve.observed), weights=curve.counts))
 
 
+def recall_at_precision(y: Any, p: Any, precision: float = 0.9) -> float:
+    """The largest share of the positives that a threshold finds while at least ``precision`` of its finds are right.
+
+    0 where no threshold is that precise; NaN where there is no positive.
+    """
+    truth, proba = _known(*_checked(y, p))
+    if not truth.any():
+        return float("nan")
+    precise, recall, _ = precision_recall_curve(truth, proba)
+    return float(recall[:-1][precise[:-1] >= precision].max(initial=0.0))
+
+
 # ---------------------------------------------------------------- reports
 
 
@@ -95,8 +107,9 @@ def bag_report(y: Any, p: Any, names: Sequence[str] | None = None) -> dict[str, 
     Returns
     -------
     dict of numbers: ``n`` (known), ``missing``, ``positive_share``, ``accuracy`` (at 0.5), ``auc``,
-    ``average_precision``, ``log_likelihood``, ``brier``, ``calibration_error``. What one class alone cannot define is
-    NaN. With K columns: one such dict per column, and the mean of those that are defined under ``MEAN_ROW``.
+    ``average_precision``, ``recall_at_precision_90``, ``log_likelihood``, ``brier``, ``calibration_error``. What one
+    class alone cannot define is NaN. With K columns: one such dict per column, and the mean of those that are defined
+    under ``MEAN_ROW``.
     """
     return _report(y, p, names)
 
@@ -227,6 +240,7 @@ def _measures(truth: Floats, proba: Floats) -> dict[str, float]:
         "accuracy": _mean((p > 0.5) == (known == 1)),
         "auc": _if_both_classes(roc_auc_score, known, p),
         "average_precision": _if_both_classes(average_precision_score, known, p),
+        "recall_at_precision_90": _if_both_classes(recall_at_precision, known, p),
         "log_likelihood": log_likelihood(known, p),
         "brier": brier(known, p),
         "calibration_error": calibration_error(known, p),

@@ -89,7 +89,9 @@ def test_class_answers():
 
     truth = {"bag_truth": np.array([0.0, 1.0, 1.0]), "instance_truth": np.array([0.0, 2.0, 2.0, np.nan, 1.0])}
     found = class_answers(Classes(), split(**truth)).metrics["row"]
-    assert found == {"bag accuracy": pytest.approx(2 / 3), "instance accuracy": 0.5, "instances found": 0.5}
+    expected = {"bag accuracy": 2 / 3, "instance accuracy": 0.5, "instances found": 0.5}
+    ranked = {"instance average_precision": (0.5 + 0.25) / 2, "instance recall_at_precision_90": 0.0}
+    assert found == pytest.approx(expected | ranked)
 
 
 def test_lengthscale_answers():
@@ -111,4 +113,17 @@ def test_instances_of_no_class_are_not_among_those_that_are_found():
     bags = Bags(np.zeros((4, 1)), np.zeros(4))
     part = Part(bags, ("row",), np.array([0.0]), np.array([0.0, 1.0, 2.0, np.nan]))
     found = class_answers(Told(), Split({}, (part,))).metrics["row"]
-    assert found == pytest.approx({"bag accuracy": 1.0, "instance accuracy": 2 / 3, "instances found": 0.5})
+    expected = {"bag accuracy": 1.0, "instance accuracy": 2 / 3, "instances found": 0.5}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
+def test_training_bags_count_as_right_by_their_best_candidate():
+    class Told:
+        def predict_proba(self, bags):
+            return np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])[: len(bags)]
+
+    bags = Bags(np.zeros((2, 1)), [0, 1])
+    part = Part(bags, ("row",), np.array([1.0, 0.0]))
+    told = {"candidates": (bags, np.array([[0, 1, 1], [0, 1, 1]]))}
+    found = class_answers(Told(), Split(told, (part,), part)).metrics["row"]
+    assert found == {"bag accuracy": 0.5, "candidate accuracy": 0.5}

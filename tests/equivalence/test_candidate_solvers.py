@@ -252,3 +252,25 @@ def test_disambiguation_moves_targets_noise_and_predictions(solver):
         .mean()
         < hits[1] - 0.1
     )
+
+
+def test_prior_mean_rule_renews_by_the_constants_in_both_solvers():
+    """One dense round: the mean of a constant of prior variance b² is b² 1ᵀ(K + Σ)⁻¹ y, the same for all instances."""
+    bags, table = problem()
+    K, value, noise = dense_parts(bags, table, rbf(), bias=2.0)
+    constants = torch.stack(
+        [4.0 * torch.linalg.solve(K + torch.diag(noise[:, c]), value[:, c]).sum() for c in range(value.shape[1])]
+    )
+    candidates = torch.from_numpy(augmented(table.astype(bool), True))[torch.from_numpy(np.array(bags.index))]
+    alpha = torch.softmax(constants.masked_fill(~candidates, -torch.inf), dim=1) + EPS
+    noise = targets_of(alpha).noise
+    value = targets_of(alpha).value
+    expected = torch.stack(
+        [K @ torch.linalg.solve(K + torch.diag(noise[:, c]), value[:, c]) for c in range(value.shape[1])], dim=1
+    )
+    settings = {"kernel": rbf(), "learn": False, "bias": 2.0, "standardize": False, "n_rounds": 1, "tol": 0.0}
+    for solver in ("exact", "sparse"):
+        model = MIPLGP(
+            "prior-mean", solver=solver, at_least_one=False, n_inducing=None, random_state=0, **settings
+        ).fit(bags, table)
+        np.testing.assert_allclose(model.predict_latent(bags)[0], expected, atol=2e-3)

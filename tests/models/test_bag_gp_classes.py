@@ -7,6 +7,7 @@ import bagwise
 from bagwise import BagGP, Bags, Evidence, label
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError
 from bagwise.inference import class_engines
+from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.io import instance_table, part_table
 from bagwise.models._base import class_fit
 
@@ -151,7 +152,7 @@ def test_mean_field_takes_over_where_sites_of_classes_do_not_settle(monkeypatch)
     assert model.score(bags, y) > 0.8
 
 
-def test_broad_candidate_sets_are_told_apart_from_a_guess():
+def broad_problem():
     """Each bag excludes one class of four: from the prior all columns stay alike, from a guess they do not."""
     rng = np.random.default_rng(1)
     centres = 3.0 * np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
@@ -159,8 +160,28 @@ def test_broad_candidate_sets_are_told_apart_from_a_guess():
     X = rng.normal(0, 0.5, (240, 2)) + np.where((np.arange(240) % 3 == 0)[:, None], centres[y.repeat(3)], 0.0)
     bags, table = Bags(X, np.repeat(np.arange(80), 3)), np.ones((80, 4), dtype=int)
     table[np.arange(80), (y + rng.integers(1, 4, 80)) % 4] = 0
+    return bags, table, y
+
+
+def test_broad_candidate_sets_are_told_apart_from_a_guess():
+    bags, table, y = broad_problem()
     model = BagGP(evidence="candidates", **FAST).fit(bags, table)
     assert model.score(bags, y) > 0.9
+
+
+def test_kernels_are_judged_by_guesses_where_candidate_sets_are_broad(monkeypatch):
+    bags, table, y = broad_problem()
+    judged_by = []
+
+    def search(model, told, features, **_):
+        judged_by.append(told.evidence.table)
+        return Learned(features, None)
+
+    monkeypatch.setattr(class_fit, "_search", search)
+    BagGP(evidence="candidates", n_inducing=20, random_state=0).fit(bags, table)
+    assert len(judged_by) == class_fit.GUESSES
+    assert (judged_by[-1].sum(1) == 1).all()
+    assert np.mean(judged_by[-1].argmax(1) == y) > 0.9
 
 
 @pytest.mark.filterwarnings("ignore::bagwise.exceptions.ConvergenceWarning")

@@ -188,6 +188,7 @@ def test_single_precision_answers_almost_the_same(solver):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"disambiguation": "prior-mean", "bias": 0.0}, "goes by the constants of the classes"),
         ({"disambiguation": "random"}, "disambiguation='random': expected one of"),
         ({"solver": "dense"}, "solver='dense': expected one of"),
         ({"approximation": "dtc"}, "approximation='dtc'"),

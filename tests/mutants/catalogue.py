@@ -1,6 +1,6 @@
 """All mutants, package by package."""
 
-from tests.mutants import bag_models, data, evidence, gp, inference, models, numerics, output, scale
+from tests.mutants import bag_models, baselines, data, evidence, gp, inference, models, numerics, output, scale
 
 MUTANTS = [
     *numerics.MUTANTS,
@@ -9,6 +9,7 @@ MUTANTS = [
     *bag_models.MUTANTS,
     *inference.MUTANTS,
     *models.MUTANTS,
+    *baselines.MUTANTS,
     *data.MUTANTS,
     *output.MUTANTS,
     *scale.MUTANTS,

@@ -1,4 +1,4 @@
-"""Bugs in data: bags, checks, tables, archives, files, generated data, splits, baselines."""
+"""Bugs in data: bags, checks, tables, archives, files, generated data, splits."""
 
 from tests.mutants.mutant import mutants_of
 
@@ -72,52 +72,6 @@ MUTANTS = [
             'shuffled[np.argsort(turn, kind="stable")]',
             'shuffled[np.argsort(kinds[shuffled], kind="stable")]',
         ),
-    ),
-    *mutants_of(
-        "baselines/bag_statistics_svm.py",
-        "baselines/test_bag_statistics_svm.py",
-        ("the mean is a sum", "dtype=np.float64) / bags.sizes[:, None]", "dtype=np.float64)"),
-        ("the first class is above zero", "(self.decision_function(bags) > 0)", "(self.decision_function(bags) < 0)"),
-    ),
-    *mutants_of(
-        "baselines/_base/calibration.py",
-        "baselines/_base/test_calibration.py",
-        ("scores of the training bags are calibrated", "learn(bags[train], y[train]).scores", "machine.scores"),
-        ("targets are not smoothed", "(positives + 1.0) / (positives + 2.0), 1.0 /", "1.0, 0.0 /"),
-        (
-            "a misleading score turns round",
-            "(_LEAST_SLOPE, _MOST_SLOPE), level]",
-            "(-_MOST_SLOPE, _MOST_SLOPE), level]",
-        ),
-    ),
-    *mutants_of(
-        "baselines/_base/kernel_baseline.py",
-        "baselines/test_support_vector_baselines.py",
-        ("the kernel of bags is a sum", "axis=1) / sizes / sizes[:, None]", "axis=1)"),
-    ),
-    *mutants_of(
-        "baselines/_base/smo.py",
-        "baselines/test_support_vector_baselines.py",
-        ("every margin is one", "slope = y * margin", "slope = y * 1.0"),
-    ),
-    *mutants_of(
-        "baselines/mi_svm.py",
-        "baselines/test_support_vector_baselines.py",
-        (
-            "a positive bag may lose all its positives",
-            "labels[first_largest(values, bags)[y == 1]] = True",
-            "labels[first_largest(values, bags)[y == 1]] |= False",
-        ),
-    ),
-    *mutants_of(
-        "baselines/citation_knn.py",
-        "baselines/test_bags_and_networks.py",
-        ("citers do not vote", "(distance <= self.reach).astype(float)", "(distance < -1.0).astype(float)"),
-    ),
-    *mutants_of(
-        "baselines/diverse_density.py",
-        "baselines/test_diverse_density.py",
-        ("the slope of a lost product", "-slope * p / ((1.0 - p) * hazard)", "-slope * p / hazard"),
     ),
     *mutants_of(
         "io/tables.py",

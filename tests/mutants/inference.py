@@ -299,8 +299,8 @@ MUTANTS = [
         f"{SOLVERS} inference/candidates/test_exact.py ::test_with_an_orthogonal_set_of_probes_the_gradient_is_exact",
         (
             "the latent mean has the wrong sign of the noise",
-            "latent = targets.value - targets.noise * solution.x[:, :, 0]",
-            "latent = targets.value + targets.noise * solution.x[:, :, 0]",
+            "return targets.value - targets.noise * weights",
+            "return targets.value + targets.noise * weights",
         ),
         (
             "the data term of the gradient has the wrong sign",
@@ -339,8 +339,8 @@ MUTANTS = [
         "inference/kernel_learning/test_search_in_numbers.py",
         (
             "the gradient of the prior has the wrong sign",
-            "gradient - away / self._spread",
-            "gradient + away / self._spread",
+            "gradient - away / self._prior_width",
+            "gradient + away / self._prior_width",
         ),
         ("the last point is kept instead of the best", "if value > self._best:", "if value > -math.inf:"),
         (

@@ -269,14 +269,14 @@ MUTANTS = [
         "bench/measure.py",
         "bench/test_measure.py",
         (
-            "a mere decision function has a log-likelihood",
-            "left_out = _COUNTS if certain else (*_COUNTS, *_NEEDS_PROBABILITIES)",
-            "left_out = _COUNTS",
+            "decisions by the mode are measured by the probability",
+            'metrics[row]["bag accuracy"] = float(np.mean((call == true)',
+            'metrics[row]["called"] = float(np.mean((call == true)',
         ),
         (
             "instances without a class count as found",
-            "of_a_class = part.instance_truth < table.shape[1] - 1",
-            "of_a_class = part.instance_truth < table.shape[1]",
+            "np.mean(right[truth < q])",
+            "np.mean(right[truth <= q])",
         ),
     ),
     *mutants_of(

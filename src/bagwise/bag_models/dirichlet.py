@@ -93,13 +93,15 @@ def bag_log_weights(above: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
     return sums, sums + log_at_least_one(log_sums)
 
 
-DISAMBIGUATIONS = ("dirichlet", "consistent", "uniform")
+DISAMBIGUATIONS = ("dirichlet", "consistent", "uniform", "prior-mean")
 _BISECTIONS = 60
 FIRST_ROUNDS = 3  # of (7.4) at least before (7.10), and before the kernel is learned
 
 
 class Disambiguation(NamedTuple):
     """How α is renewed: by (7.4), by (7.4) and after ``first_rounds`` of it by (7.10), or not at all.
+
+    "prior-mean" is (7.4) at the constants of the classes alone: instances with one candidate set then stay alike.
 
     (7.10) commits a bag to a class, right or wrong, and its own instances then confirm it: it should come late.
 
@@ -116,6 +118,11 @@ class Disambiguation(NamedTuple):
     def start(self, chunk: CandidateChunk, segments: Segments) -> Tensor:
         """α before the first round, (n, C)."""
         return initial_alpha(segments.spread(chunk.candidates), self.eps)
+
+    @property
+    def by_constants(self) -> bool:
+        """Whether the mean that (7.4) goes by is that of the classes' constants, and not of f at the instance."""
+        return self.kind == "prior-mean"
 
     def to_come(self, rounds_made: int) -> bool:
         """Whether another update will take over, so that it is too early to stop."""

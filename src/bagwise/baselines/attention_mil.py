@@ -11,7 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from bagwise import _validation as check
 from bagwise.bags import Bags
 from bagwise.baselines._base.baseline import Baseline
-from bagwise.baselines._base.machines import Floats, Machine, tensors_of
+from bagwise.baselines._base.machines import Floats, Machine, rows_for_torch
 from bagwise.baselines._base.parameters import documented_baseline
 from bagwise.models._base.saved import ModelCard
 from bagwise.numerics.segments import Segments
@@ -35,12 +35,12 @@ class AttentionNetwork(Machine):
 
     def scores(self, bags: Bags) -> Floats:
         """(B,) log odds before the calibration."""
-        found: Floats = bag_logits(*tensors_of(bags), self._weights())[0].numpy()
+        found: Floats = bag_logits(*rows_for_torch(bags), self._weights())[0].numpy()
         return found
 
     def attention(self, bags: Bags) -> Floats:
         """(N,) weight of every instance in its bag; they sum to one in a bag."""
-        found: Floats = bag_logits(*tensors_of(bags), self._weights())[1].numpy()
+        found: Floats = bag_logits(*rows_for_torch(bags), self._weights())[1].numpy()
         return found
 
     def _weights(self) -> Weights:
@@ -138,7 +138,7 @@ class AttentionMIL(Baseline):
             order = random.permutation(len(bags))
             for begin in range(0, len(order), self.batch_bags):
                 part = order[begin : begin + self.batch_bags]
-                logits, _ = bag_logits(*tensors_of(bags[part]), weights)
+                logits, _ = bag_logits(*rows_for_torch(bags[part]), weights)
                 loss = binary_cross_entropy_with_logits(logits, torch.from_numpy(y[part]))
                 optimiser.step(torch.autograd.grad(loss, weights))
         return AttentionNetwork(*(weight.detach().numpy().copy() for weight in weights))

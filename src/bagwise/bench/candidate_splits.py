@@ -67,9 +67,15 @@ class CandidateHalves:
         train, candidates = scaled[~is_test], known.candidates[~is_test]
         numbers, classes = np.nonzero(candidates)
         one_each = train[numbers], np.eye(candidates.shape[1])[classes]
-        rows = known.instance_y[is_test[known.bags.index]]
-        part = Part(scaled[is_test], place.data.row_names, known.y[is_test].astype(float), rows)
-        return Split({"candidates": (train, candidates), "one against the rest": one_each}, (part,))
+        evidence = {"candidates": (train, candidates), "one against the rest": one_each}
+        learned, tested = (_part(known, scaled, chosen, place.data) for chosen in (~is_test, is_test))
+        return Split(evidence, (tested,), learned)
+
+
+def _part(known: Candidates, scaled: Bags, chosen: NDArray[np.bool_], data: DataSet) -> Part:
+    """Some of the bags with the truth about them."""
+    rows = known.instance_y[chosen[known.bags.index]]
+    return Part(scaled[chosen], data.row_names, known.y[chosen].astype(float), rows)
 
 
 def _half(known: Candidates, place: Place) -> NDArray[np.bool_]:

@@ -87,10 +87,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """What there is to learn from, bags and what they state, by kind of evidence, and the parts to predict."""
+    """What there is to learn from, bags and what they state, by kind of evidence, and the parts to predict.
+
+    ``training`` holds the truth about training bags that state no more than candidates.
+    """
 
     evidence: Mapping[str, tuple[Bags, Any]]
     parts: tuple[Part, ...]
+    training: Part | None = None
 
 
 class Measured(NamedTuple):

@@ -18,7 +18,7 @@ from bagwise import baselines
 from bagwise.bench.cells import Cell
 from bagwise.bench.description import Floats, Measured, Model, Part, Split
 from bagwise.bench.store import Record
-from bagwise.metrics import bag_report, instance_report, positive_proba
+from bagwise.metrics import MEAN_ROW, bag_report, instance_report, positive_proba
 from bagwise.models import discover
 
 PACKAGES = ("bagwise", "gpytorch", "numpy", "scikit-learn", "scipy", "torch")
@@ -161,22 +161,35 @@ def _columns(values: Floats) -> Floats:
 
 
 def class_answers(model: Any, split: Split) -> Measured:
-    """Share of bags, and of instances where the model answers about them, whose class is right.
-
-    "instances found" is that share among the instances that have a class.
-    """
+    """How well classes are found: of new bags, of training bags among their candidates, and of instances."""
     (part,) = split.parts
     assert part.bag_truth is not None
     found = {"bag accuracy": float(np.mean(np.argmax(model.predict_proba(part.bags), axis=1) == part.bag_truth))}
+    if split.training is not None:
+        candidates = split.evidence["candidates"][1]
+        best = np.where(candidates, model.predict_proba(split.training.bags), -np.inf).argmax(axis=1)
+        found["candidate accuracy"] = float(np.mean(best == split.training.bag_truth))
     if part.instance_truth is not None:
-        table = model.predict_instance_proba(part.bags)
-        if table.shape[1] > int(np.nanmax(part.instance_truth)):  # it has a column for "none of them"
-            known = ~np.isnan(part.instance_truth)
-            right = np.argmax(table, axis=1) == part.instance_truth
-            of_a_class = part.instance_truth < table.shape[1] - 1
-            found["instance accuracy"] = float(np.mean(right[known]))
-            found["instances found"] = float(np.mean(right[of_a_class]))
+        found |= instance_class_measures(part.instance_truth, model.predict_instance_proba(part.bags))
     return Measured({part.rows[0]: found}, {})
+
+
+def instance_class_measures(truth: Floats, table: Floats) -> dict[str, float]:
+    """Classes of instances: right or not, how many of those that have a class are found, and how they are ranked.
+
+    ``truth`` are numbers of classes, the number of classes for "none of them", NaN where unknown. A model that has no
+    column for "none of them" can only rank. Ranks are those within a class, averaged over classes.
+    """
+    known, largest = ~np.isnan(truth), int(np.nanmax(truth))
+    q = table.shape[1] - 1 if table.shape[1] > largest else table.shape[1]
+    shown = np.where(known[:, None], truth[:, None] == np.arange(q), np.nan)
+    ranked = instance_report(shown, np.clip(table[:, :q], 0.0, 1.0), [str(k) for k in range(q)])[MEAN_ROW]
+    found = {f"instance {name}": ranked[name] for name in ("average_precision", "recall_at_precision_90")}
+    if q < table.shape[1]:
+        right = np.argmax(table, axis=1) == truth
+        found["instance accuracy"] = float(np.mean(right[known]))
+        found["instances found"] = float(np.mean(right[truth < q]))
+    return found
 
 
 def lengthscale_answers(model: Any, split: Split) -> Measured:

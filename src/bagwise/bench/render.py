@@ -13,7 +13,12 @@ from bagwise.bench.progress import duration
 from bagwise.bench.summary import MEAN_ROW, Comparison, Cost, Entry, Summary
 
 _NONE = "–"
-_WORDS = {"auc": "AUC", "log_likelihood": "log-likelihood", "average_precision": "average precision"}
+_WORDS = {
+    "auc": "AUC",
+    "log_likelihood": "log-likelihood",
+    "average_precision": "average precision",
+    "recall_at_precision_90": "recall at precision .9",
+}
 _TITLE = "Published and measured"
 _HOW_TO_READ = (
     "Every entry is the measured mean ± its standard error over test folds and repeats (in the row of means: over "

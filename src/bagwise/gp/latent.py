@@ -50,6 +50,7 @@ class LatentBags:
     posterior: Posterior
     points: Points
     shares: bool = False  # whether what the features leave over is shared inside a bag, as the kernel has it
+    one_bag: bool = False  # whether all columns decide about a bag together, and see one cut of what is left over
 
     @property
     def link(self) -> Link:
@@ -97,8 +98,9 @@ class LatentBags:
     def leftover(self, column: int) -> Leftover:
         """What the features leave over of f: a part that the instances of a bag share, and one of each alone.
 
-        Seen from one label column: what matters most is shared most exactly.
+        Seen from one label column, or from all of them together: what matters most is shared most exactly.
         """
+        column = 0 if self.one_bag else column
         if column not in self._leftovers:
             self._leftovers.clear()  # columns are asked for one after the other
             self._leftovers[column] = self._left_over(column)
@@ -135,7 +137,7 @@ class LatentBags:
             return Leftover(design.phi.new_zeros(len(design.phi), 0), design.kappa)
         own = design.phi[:, : self.features.n_inducing]
         x = self.features.standardised(self.bags.X)
-        weight = self.probability[:, column].to(own.dtype)
+        weight = (self.probability.amax(1) if self.one_bag else self.probability[:, column]).to(own.dtype)
         return share_leftover(self.features.kernel, x, own, design.kappa, design.segments, weight)
 
     def turns(self, column: int) -> tuple[int, ...]:

@@ -9,47 +9,77 @@ is made first, and the trust in what the model itself has found rises step by st
 2. a few times: some sweeps with the guesses taken for classes, then new guesses;
 3. the sets themselves.
 
-Which of the two starts is better is then judged by the log evidence.
+Which of the two starts is better is judged by the log evidence. Not so where sets are broad: they are then explained
+almost as well by a model that tells nothing apart, so the guess is the only start, and kernels are judged by the
+evidence of the guesses (``guessed_classes``) instead.
 """
 
 from collections.abc import Sequence
 from functools import reduce
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from bagwise.bag_models.classes import odds_of
-from bagwise.inference.chunks import Chunk
+from bagwise.bag_models.classes import ProbitClasses, odds_of
+from bagwise.bags import Bags
+from bagwise.evidence.classes import ClassEvidence
+from bagwise.exceptions import NumericalError
+from bagwise.gp.features import Features
+from bagwise.inference.chunks import Chunk, in_memory
 from bagwise.inference.class_propagation import ClassPropagation
 
-BROAD = 0.5  # share of the classes that a bag excludes, on average, below which both starts are learned from
+BROAD = 0.5  # share of the classes that a bag excludes, on average, below which sets are broad
 _ROUNDS, _SWEEPS = 3, 4  # of guesses, and of looks at the bags for each
 
 
 def starts_of(table: Tensor) -> tuple[bool, ...]:
-    """Where to begin with these candidates: at the prior (False) and, where a bag has several, at a guess (True)."""
+    """Where to begin with these candidates: at the prior (False), at a guess (True), or at both."""
+    if is_broad(table):
+        return (True,)
     return (False, True) if bool((table.sum(1) > 1).any()) else (False,)
 
 
 def is_broad(table: Tensor) -> bool:
-    """Whether bags exclude so few of the classes that each start may ask for a kernel of its own."""
+    """Whether bags exclude so few of the classes that a model which tells nothing apart explains them, too."""
     unsure = table.sum(1) > 1
     return bool(unsure.any()) and float((~table[unsure, :-1]).double().mean()) < BROAD
 
 
-def guess_first(engine: ClassPropagation, chunks: Sequence[Chunk]) -> None:
-    """Move an engine that has not begun to where guesses lead it."""
+def guess_first(engine: ClassPropagation, chunks: Sequence[Chunk]) -> Tensor:
+    """Move an engine that has not begun to where guesses lead it, and return the last of them, (B, K + 1)."""
     tables = [chunk.evidence.table for chunk in chunks]
     scores = _regressed(chunks)
     for _ in range(_ROUNDS):
-        guesses = [_best(table, score) for table, score in zip(tables, scores, strict=True)]
-        engine.table = torch.cat(guesses)
+        engine.table = _guesses(tables, scores)
         for _ in range(_SWEEPS):
             engine.step()
         mean = engine.belief.mean.T
         scores = [_ratio(chunk, mean) for chunk in chunks]
     engine.table = torch.cat(tables)
     engine.calm()
+    return _guesses(tables, scores)
+
+
+def guessed_classes(features: Features, bags: Bags, evidence: ClassEvidence, seed: int) -> ClassEvidence:
+    """Evidence in which every bag that states something has one class: what guesses lead to at this kernel.
+
+    Where sites fail on the way it is what the regression alone leads to.
+    """
+    chosen = np.flatnonzero(evidence.observed()[:, 0])
+    chunks = in_memory(features, bags[chosen], ProbitClasses(evidence.of_bags(chosen))).chunks
+    table = evidence.table.copy()
+    with torch.no_grad():
+        try:
+            found = guess_first(ClassPropagation(chunks, features.n_columns, features.device, seed), chunks)
+        except NumericalError:
+            found = _guesses([chunk.evidence.table for chunk in chunks], _regressed(chunks))
+    table[chosen] = found.cpu().numpy()
+    return ClassEvidence(table, evidence.offsets)
+
+
+def _guesses(tables: Sequence[Tensor], scores: Sequence[Tensor]) -> Tensor:
+    return torch.cat([_best(table, score) for table, score in zip(tables, scores, strict=True)])
 
 
 def _regressed(chunks: Sequence[Chunk]) -> list[Tensor]:

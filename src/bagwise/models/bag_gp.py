@@ -73,7 +73,8 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         Largest number of instances that the kernel is learned from, in bags that are chosen at random. None allows all:
         the search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500 instances
         each) and goes on to more only where these ask for another kernel. Set it where learning takes too long. Where
-        counts are pinned down never more than about 3,000 are used.
+        counts are pinned down never more than about 3,000 are used. For classes None stops after the first 3,000 (at
+        least 12 bags for every class; 30,000 where bags exclude few classes); name a larger number to go on.
     learn_inducing : bool
         Learn the positions of the inducing inputs together with the kernel. Use it where few inducing inputs must do,
         for there are then many more parameters to learn.

@@ -64,11 +64,13 @@ class MIPLGP(BagEstimator):
 
     Parameters
     ----------
-    disambiguation : {"dirichlet", "consistent", "uniform"}
+    disambiguation : {"dirichlet", "consistent", "uniform", "prior-mean"}
         How the instances' shares in the candidates are renewed after every round. "dirichlet", the rule of the paper:
         each instance by itself (theory, equation 7.4). "consistent": in the second half of the rounds with the whole
         bag in view, one class of which at least one instance must have (7.10), which finds more instances. "uniform":
-        never. Use "dirichlet" to reproduce the paper; "uniform" is for comparisons.
+        never. "prior-mean": (7.4) at the constants of the classes instead of f, as the authors' script has it;
+        instances with one candidate set then stay alike. Use "dirichlet" to reproduce the paper, "prior-mean" to
+        reproduce that script; "uniform" is for comparisons.
     augment : bool
         Add "none of them" to every candidate set. Use False where every instance has a class of its bag.
     alpha_eps : float
@@ -307,6 +309,11 @@ class MIPLGP(BagEstimator):
             raise BagDataError(
                 "disambiguation='consistent' needs the class \"none of them\" for the other instances of a bag; "
                 "use augment=True, or disambiguation='dirichlet'."
+            )
+        if self.disambiguation == "prior-mean" and self.bias == 0:
+            raise BagDataError(
+                "disambiguation='prior-mean' goes by the constants of the classes, and bias=0 leaves these out; use a "
+                "bias above 0."
             )
 
     def _solver(self, n: int, C: int) -> str:

@@ -61,4 +61,6 @@ class Fitted(NamedTuple):
         """
         common = self.points() if points is None else points
         for _, some, design in self.features.parts(bags, sizes):
-            yield LatentBags(self.features, some, design, self.posterior, common, self.rule.shares)
+            yield LatentBags(
+                self.features, some, design, self.posterior, common, self.rule.shares, self.rule.of_classes
+            )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.evidence.candidates import candidate_sets
+from bagwise.evidence.classes import given_classes
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL, Evidence
 from bagwise.exceptions import BagDataError
@@ -36,8 +37,9 @@ class ClassAnswers:
 
     bag_probability: Floats  # (B, q)
     bag_candidates: NDArray[np.bool_] | None  # (B, q)
-    instance_probability: Floats  # (N, q + 1), the last for none of them
+    instance_probability: Floats  # (N, q + 1), the last for none of them; (N, q) where bags may have none as well
     instance_candidates: NDArray[np.bool_] | None  # (N, q + 1)
+    given: NDArray[np.bool_] | None = None  # (B, q) the candidates that instances are judged by
 
     def hits(self) -> Floats:
         """Whether the most probable class of every bag is right (or a candidate), (B,) of 0, 1, NaN."""
@@ -150,7 +152,7 @@ def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any, asked: dic
     inside = None
     if instance_y is not None:
         numbers = class_numbers(_per_instance(instance_y, bags), model.instance_classes_)
-        inside = numbers[:, None] == np.arange(q + 1)
+        inside = numbers[:, None] == np.arange(len(model.instance_classes_))
     return Answers(
         bags=bags,
         labels=label_names(model),
@@ -159,8 +161,16 @@ def _collect_classes(model: Any, bags: Bags, y: Any, instance_y: Any, asked: dic
         bag_truth=None if table is None else _as_labels(table),
         instance_probability=of_instances[:, :q],
         instance_truth=None if inside is None else np.where(inside.any(axis=1)[:, None], inside[:, :q], np.nan),
-        classes=ClassAnswers(of_bags, table, of_instances, inside),
+        classes=ClassAnswers(of_bags, table, of_instances, inside, _given_table(model, bags, asked)),
     )
+
+
+def _given_table(model: Any, bags: Bags, asked: dict[str, Any]) -> NDArray[np.bool_] | None:
+    if not asked:
+        return None
+    shown = model.instance_classes_[:-1]
+    q = len(model.classes_)
+    return given_classes(asked["given"], bags, shown, keyed=True).filled(none=len(shown) < q)[:, :q]
 
 
 def _bag_table(model: Any, bags: Bags, y: Any) -> NDArray[np.bool_]:

@@ -23,6 +23,7 @@ MEASURES = {
     "accuracy": "accuracy",
     "auc": "AUC",
     "average_precision": "average precision",
+    "recall_at_precision_90": "found at precision 0.9",
     "log_likelihood": "log-likelihood",
     "brier": "Brier score",
     "calibration_error": "calibration error",

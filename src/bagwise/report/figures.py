@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -17,6 +18,7 @@ from bagwise.metrics import reliability_curve
 from bagwise.plots import (
     CURVES,
     PALE,
+    ConfusionDisplay,
     FractionDisplay,
     ReliabilityDisplay,
     TraceDisplay,
@@ -61,6 +63,16 @@ def roc_figure(curves: Curves) -> str:
 def fraction_figure(display: FractionDisplay) -> str:
     """Stated against expected shares."""
     return _figure(display.plot, (4.4, 4.2))
+
+
+def confusion_figure(truth: Any, predicted: Any, classes: Any, candidates: Any) -> str:
+    """True classes of bags against predicted ones; wrong answers that the candidates leave open are counted apart."""
+
+    def draw(ax: Axes) -> None:
+        ConfusionDisplay.from_predictions(truth, predicted, classes=classes, candidates=candidates, ax=ax)
+
+    side = 0.5 * len(classes)
+    return _figure(draw, (1.9 + side, 1.7 + side))
 
 
 def trace_figure(trace: Trace) -> str:

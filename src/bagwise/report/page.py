@@ -22,6 +22,7 @@ from bagwise.report.templates import page_template
 
 TITLE = "What the model says about the bags"
 LABELS_IN_TABLE = 6
+CLASSES_DRAWN = 20
 
 
 def write_report(
@@ -141,7 +142,26 @@ def _pictures(answers: Answers) -> list[dict[str, str]]:
         )
         areas = {name: bag_report(*pair)["auc"] for name, pair in ranked.items()}
         drawn.append(_picture("ROC", meaning, figures.roc_figure(ranked), "area under the curve", areas))
-    return drawn
+    return drawn + _confusion(answers)
+
+
+def _confusion(answers: Answers) -> list[dict[str, str]]:
+    """Which classes are taken for which, where the classes of some bags are known and are not too many to draw."""
+    classes = answers.classes
+    if classes is None or classes.bag_candidates is None or len(answers.labels) > CLASSES_DRAWN:
+        return []
+    sure = classes.bag_candidates.sum(axis=1) == 1
+    if not sure.any():
+        return []
+    names = np.array(answers.labels)
+    truth, predicted = (table[sure].argmax(axis=1) for table in (classes.bag_candidates, classes.bag_probability))
+    left_open = None if classes.given is None else classes.given[sure]
+    meaning = "Numbers of bags: rows are true classes, columns are predicted ones. Orange marks wrong answers."
+    if left_open is not None:
+        meaning += " “Open” counts those of them that are among the candidates of the bag."
+    image = figures.confusion_figure(names[truth], names[predicted], names, left_open)
+    right = {"the bags": float(np.mean(truth == predicted))}
+    return [_picture("Confusion of classes", meaning, image, "share of right classes", right)]
 
 
 def _share_picture(answers: Answers) -> list[dict[str, str]]:
@@ -190,9 +210,10 @@ def _courses(model: Any) -> list[dict[str, str]]:
 def _expected_course(model: Any) -> str:
     if content.mixing(model) is not None:
         return "should end as noise around a level"
-    if model.rule_.of_classes:
+    inference = getattr(model, "inference_", None)
+    if inference is None and model.rule_.of_classes:
         return "should fall towards 0"
-    if getattr(model, "inference_", None) in ("ep", "bag-ep"):
+    if inference in ("ep", "bag-ep"):
         return "may swing at first and should level off"
     return "should rise and level off"
 

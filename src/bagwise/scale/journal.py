@@ -37,7 +37,7 @@ class SweepJournal:
             return None
         with safetensors.safe_open(path, framework="pt") as file:
             if file.metadata() == {"question": question}:
-                return tensors_of(file)
+                return _stored_tensors(file)
         if sweep > 1:
             raise BagDataError(
                 f"{self.folder.parent}: holds the checkpoint of a fit with other settings; give another folder, or "
@@ -91,7 +91,7 @@ def write_state(path: str, states: Any) -> str:
     return path
 
 
-def tensors_of(file: Any) -> dict[str, Tensor]:
+def _stored_tensors(file: Any) -> dict[str, Tensor]:
     """All tensors of an open safetensors file by name."""
     names = file.keys()
     return {name: file.get_tensor(name) for name in names}
@@ -101,7 +101,7 @@ def read_state(path: str) -> list[Any]:
     """What ``write_state`` wrote."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            tensors = tensors_of(file)
+            tensors = _stored_tensors(file)
             plain = json.loads(file.metadata()["state"])
     except (OSError, safetensors.SafetensorError, KeyError, ValueError) as error:
         raise BagDataError(f"{path}: the checkpoint cannot be read on this machine ({error}).") from error

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bagwise import GPMIL, LMVGPMIL, MIPLGP, VGPMIL, BagGP, Bags, GroupKernelMachine, LearnedNothingWarning, MILGPProbit
+from bagwise.baselines import NSK, SIL
 
 LABEL_MODELS = [BagGP(learn=False), GPMIL(learn=False), MILGPProbit(), VGPMIL(), LMVGPMIL()]
 
@@ -85,3 +86,11 @@ def test_fractions_of_instances_that_are_all_alike_warn():
     )
     machine = GroupKernelMachine(n_samples=20, n_burn_in=10, n_chains=2, random_state=0)
     assert any("have the same features" in message for message in _messages(machine, flat, share))
+
+
+@pytest.mark.parametrize("kind", [SIL, NSK], ids=lambda kind: kind.__name__)
+def test_baselines_whose_bags_are_all_alike_warn(kind):
+    bags, y = _problem(4.0)
+    flat = bags.with_features(np.ones_like(bags.X))
+    assert any("all bags nearly the same probability" in message for message in _messages(kind(), flat, y))
+    assert _messages(kind(), bags, y) == []

@@ -19,6 +19,7 @@ from bagwise.baselines._base.machines import Floats, Machine, as_bags_of_one
 from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.labels import read_labels
 from bagwise.models._base.label_answers import LabelAnswers
+from bagwise.models._base.learned_nothing import warn_if_bags_alike
 from bagwise.models._base.saved import SavedEstimator
 
 
@@ -94,6 +95,7 @@ class Baseline(LabelAnswers, SavedBaseline):
         self._remember(labels.classes, labels.names)
         random = check.random_stream(self.random_state)
         self.machines_ = tuple(self._calibrated(rows, column, random) for column in labels.values.T)
+        warn_if_bags_alike(type(self).__name__, expit(self._odds(rows)))
         return self
 
     def decision_function(self, bags: Any) -> Floats:

@@ -121,7 +121,7 @@ def first_largest(values: Floats, bags: Bags) -> NDArray[np.int64]:
     return np.minimum.reduceat(np.where(is_largest, np.arange(len(values)), len(values)), bags.offsets[:-1])
 
 
-def tensors_of(bags: Bags) -> tuple[Tensor, Segments]:
+def rows_for_torch(bags: Bags) -> tuple[Tensor, Segments]:
     """Rows and bags for torch."""
     return torch.tensor(bags.X), Segments(torch.tensor(bags.offsets))
 

@@ -111,7 +111,7 @@ class ExactRounds:
             solution, targets = self._solved(ROUND_TOLERANCE)
             self._start = solution.x
             moved = max(moved, self._moved_kernel(solution.x[:, :, 0], solution.x[:, :, 1:]) if learning else 0.0)
-        latent = targets.value - targets.noise * solution.x[:, :, 0]
+        latent = self._latent(targets, solution.x[:, :, 0])
         before = self._alpha
         self._alpha = self._settings.disambiguation.renew(before, latent, self._candidates, self._segments, self._made)
         self._made += 1
@@ -136,6 +136,12 @@ class ExactRounds:
     def alpha(self) -> Tensor:
         """The concentrations of all instances, (N, C)."""
         return self._alpha
+
+    def _latent(self, targets: Targets, weights: Tensor) -> Tensor:
+        """The means that α is renewed by, (n, C): of f, K w = y − Σ w, or of the constants, bias² Σ_i w_i."""
+        if self._settings.disambiguation.by_constants:
+            return (self._matrix.bias**2 * weights.sum(0)).expand_as(weights)
+        return targets.value - targets.noise * weights
 
     def _solved(self, tol: float) -> tuple[Solution, Targets]:
         """Targets and, roughly, probes together; then the targets alone, to ``tol``."""

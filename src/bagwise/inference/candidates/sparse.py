@@ -115,9 +115,11 @@ class Renewal(NamedTuple):
 
 
 def renewal_step(chunk: Chunk, alpha: Tensor, shared: Renewal) -> tuple[Sums, Tensor]:
-    """α from the posterior means Φμ, and how far it moved."""
-    phi = chunk.design.phi
-    latent, rule = phi @ shared.mean.to(phi.dtype), shared.model.disambiguation
+    """α from the posterior means Φμ (of the last column, the constant, alone), and how far it moved."""
+    rule = shared.model.disambiguation
+    used = slice(-1, None) if rule.by_constants else slice(None)
+    phi = chunk.design.phi[:, used]
+    latent = phi @ shared.mean[used].to(phi.dtype)
     after = rule.renew(alpha, latent, chunk.evidence, chunk.design.segments, shared.rounds_made)
     return {"change": total_change(alpha, after)}, after
 

@@ -35,13 +35,10 @@ _KEPT = 200_000  # rows × classes of which the backward pass keeps what it need
 
 
 class ByClasses:
-    """Judges the kernel of some rows whose bags state candidates.
+    """Judges the kernel of some rows whose bags state candidates."""
 
-    ``guessed``: always begin with a guess at the classes; else with whatever start has the higher evidence.
-    """
-
-    def __init__(self, rows: LearningRows, seed: int, *, guessed: bool = False) -> None:
-        self._rows, self._seed, self._guessed = rows, seed, guessed
+    def __init__(self, rows: LearningRows, seed: int) -> None:
+        self._rows, self._seed = rows, seed
         self._last: tuple[ClassBelief, ClassPoint] | None = None
 
     def __call__(self) -> float:
@@ -62,7 +59,7 @@ class ByClasses:
         """Rows and sites at the present kernel, from the last ones or, should that fail, from the best start."""
         engine = None if self._last is None else self._settle(chunks, self._last)
         if engine is None:
-            starts = (True,) if self._guessed else starts_of(torch.cat([chunk.evidence.table for chunk in chunks]))
+            starts = starts_of(torch.cat([chunk.evidence.table for chunk in chunks]))
             tried = [self._settle(chunks, guessed) for guessed in starts]
             engine = max(
                 (one for one in tried if one is not None), key=lambda one: float(one.log_evidence), default=None

@@ -35,7 +35,8 @@ from bagwise.inference.kernel_learning.search import (
 from bagwise.inference.loop import Trace, Watch
 
 STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
-LEAST_BAGS = 60  # however large they are
+LEAST_BAGS = 60  # however large they are …
+LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
 _STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays
 
@@ -79,7 +80,6 @@ class LearningSettings(NamedTuple):
     pinned: bool = False  # whether counts are pinned down
     rows: int | None = None  # how many rows to learn from at most; None for all
     one_stage: bool = False  # learn from the first rows alone
-    guessed: bool = False  # of candidate sets: begin with a guess at the classes, and not with few bags
 
 
 class Learned(NamedTuple):
@@ -168,16 +168,21 @@ def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> It
     most = total if settings.rows is None else min(settings.rows, total)
     order = settings.random.permutation(stating)
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
-    limits = (*(rows for rows in STAGES[settings.guessed :] if rows < most), most)
+    limits = (*(rows for rows in STAGES if rows < most), most)
     for limit in limits[:1] if settings.one_stage else limits:
         if limit == total:
             yield bags[stating], evidence.of_bags(stating)
             return
-        least = 1 if limit == settings.rows else LEAST_BAGS
+        least = 1 if limit == settings.rows else _least_bags(evidence)
         chosen = np.sort(order[: bags_within(kept[order], limit, least)])
         yield thinned(bags[chosen], evidence.of_bags(chosen), settings)
         if len(chosen) == len(stating) and bags.sizes[stating].max() <= MOST_OF_A_BAG:
             return
+
+
+def _least_bags(evidence: AnyEvidence) -> int:
+    n_classes = evidence.table.shape[1] - 1 if isinstance(evidence, ClassEvidence) else 0
+    return max(LEAST_BAGS, LEAST_OF_A_CLASS * n_classes)
 
 
 def some_bags(bags: Bags, states: NDArray[np.bool_], rows: int, random: np.random.RandomState) -> Ints:
@@ -241,7 +246,7 @@ def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
     """One site per bag, or messages; moments where counts are pinned down and messages do not settle at first."""
     rows = some.rows(whole=settings.pinned)
     if isinstance(some.evidence, ClassEvidence):
-        return ByClasses(rows, int(settings.random.randint(2**31 - 1)), guessed=settings.guessed)
+        return ByClasses(rows, int(settings.random.randint(2**31 - 1)))
     if settings.by_bags:
         return ByBags(rows, some.ceiling(), int(settings.random.randint(2**31 - 1)))
     if not settings.pinned:

@@ -18,9 +18,9 @@ from bagwise.gp.features import Features
 from bagwise.inference.chains.class_gibbs import ClassGibbs
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
-from bagwise.inference.class_start import is_broad
+from bagwise.inference.class_start import guessed_classes, is_broad
 from bagwise.inference.engines import NEARLY, Inferred, Limits
-from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
+from bagwise.inference.kernel_learning.learn import STAGES, Learned, LearningSettings, learn_features
 from bagwise.inference.loop import Watch
 from bagwise.models._base.chains import ChainSettings, sample
 from bagwise.models._base.count_fit import WithoutLogEvidence, highest_reached, kept_or_learned
@@ -28,6 +28,7 @@ from bagwise.models._base.first_features import first_features, kinds_in_questio
 from bagwise.models._base.learned_nothing import warn_if_alike
 
 CLASS_KINDS = ("candidates", "class")
+GUESSES = 2  # rounds of guesses at the classes and of a kernel for these
 
 
 def states_classes(model: Any, y: Any, bags: Bags, *, keyed: bool) -> bool:
@@ -76,44 +77,60 @@ def _check_for_classes(model: Any, bags: Bags) -> None:
 
 
 class _Reached(NamedTuple):
-    value: float  # log evidence and log prior
     learned: Learned
     first: Features
-    guessed: bool
+    read: ClassInput  # what it was judged by
+
+    def interrupted(self) -> bool:
+        return self.learned.trace is not None and self.learned.trace.interrupted
 
 
 def _learned(model: Any, read: ClassInput) -> Learned:
-    """The kind of kernel and the start of the highest log evidence on the first rows, then all rows from there."""
+    """The kind of kernel of the highest log evidence on the first rows; more rows only where the user names a number.
+
+    A look at a bag costs as much for every class, so the search ends with the first rows unless ``learn_rows`` is set.
+    """
     kinds = kinds_in_question(model, read.bags)
     if not model.learn:
         return Learned(_first(model, read, kinds[0]), None)
     stated = read.evidence.table[read.evidence.table.any(axis=1)]
-    starts = (False, True) if is_broad(torch.from_numpy(stated)) else (False,)
-    ways = [(kind, guessed) for kind in kinds for guessed in starts]
-    if len(ways) == 1:
-        return _search(model, read, _first(model, read, kinds[0]), guessed=False)
-    best = max((_reached(model, read, *way) for way in ways), key=lambda one: one.value)
-    return _search(model, read, best.first, guessed=best.guessed, begin=best.learned.features)
+    reach = _reached_by_guesses if is_broad(torch.from_numpy(stated)) else _reached
+    ways = (reach(model, read, kind) for kind in kinds)
+    best = next(ways) if len(kinds) == 1 else max(ways, key=lambda one: highest_reached(one.learned.trace))
+    if model.learn_rows is None or model.learn_rows <= STAGES[0] or best.interrupted():
+        return best.learned
+    return _search(model, best.read, best.first, begin=best.learned.features)
 
 
 def _first(model: Any, read: ClassInput, kind: Any) -> Features:
     return with_sizes(first_features(model, read.bags, kind), read.bags, wants_sizes(model))
 
 
-def _reached(model: Any, read: ClassInput, kind: Any, guessed: bool) -> _Reached:
+def _reached(model: Any, read: ClassInput, kind: Any) -> _Reached:
+    """The kernel of a kind that explains the candidates best."""
     first = _first(model, read, kind)
-    learned = _search(model, read, first, guessed=guessed, one_stage=True)
-    return _Reached(highest_reached(learned.trace), learned, first, guessed)
+    return _Reached(_search(model, read, first, one_stage=True), first, read)
+
+
+def _reached_by_guesses(model: Any, read: ClassInput, kind: Any) -> _Reached:
+    """The kernel of a kind that explains guesses at the classes best; guesses and kernel are found in turn.
+
+    Broad sets are explained almost as well by a kernel that tells nothing apart. One labelling of all bags is not.
+    """
+    first = _first(model, read, kind)
+    found = None
+    for _ in range(GUESSES):
+        features = first if found is None else found.learned.features
+        guessed = read._replace(evidence=guessed_classes(features, read.bags, read.evidence, model.seed_))
+        found = _Reached(_search(model, guessed, first, begin=features, one_stage=True), first, guessed)
+        if found.interrupted():
+            break
+    assert found is not None
+    return found
 
 
 def _search(
-    model: Any,
-    read: ClassInput,
-    features: Features,
-    *,
-    guessed: bool,
-    begin: Features | None = None,
-    one_stage: bool = False,
+    model: Any, read: ClassInput, features: Features, *, begin: Features | None = None, one_stage: bool = False
 ) -> Learned:
     settings = LearningSettings(
         model.n_restarts,
@@ -122,7 +139,6 @@ def _search(
         by_bags=True,
         rows=model.learn_rows,
         one_stage=one_stage,
-        guessed=guessed,
     )
     watch = Watch("learning the kernel", model.verbose)
     return learn_features(features, read.bags, read.evidence, settings, watch, begin)

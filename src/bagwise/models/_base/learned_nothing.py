@@ -24,11 +24,20 @@ _ADVICE = (
 def warn_if_alike(model: Any, bags: Bags) -> None:
     """Warn where all instances of some training bags have the same probability, for every label or class."""
     found = model.predict_instance_proba(bags[_spread_over(bags.sizes)])
-    scores = ndtri(np.clip(found, 1e-12, 1.0 - 1e-12))
+    _warn_if_alike(type(model).__name__, "instances", found)
+
+
+def warn_if_bags_alike(name: str, probability: Floats) -> None:
+    """Warn where all training bags have the same probability (B, K), for every label."""
+    _warn_if_alike(name, "bags", probability)
+
+
+def _warn_if_alike(name: str, what: str, probability: Floats) -> None:
+    scores = ndtri(np.clip(probability, 1e-12, 1.0 - 1e-12))
     if len(scores) > 1 and np.ptp(scores, axis=0).max() < _ALIKE:
         warn_user(
-            f"{type(model).__name__} gives all instances nearly the same probability: it has learned nothing that "
-            f"tells them apart. {_ADVICE}",
+            f"{name} gives all {what} nearly the same probability: it has learned nothing that tells them apart. "
+            f"{_ADVICE}",
             LearnedNothingWarning,
         )
 
