@@ -2,6 +2,8 @@
 
 Run: python -m benchmarks.elections coverage [--precincts 50] [--effect 0.3] [--repeats 20] [--seed 0]
      python -m benchmarks.elections counties [folder of data sets]
+     python -m benchmarks.elections sizes [--effect 0.8] [--repeats 8] [--seed 0]
+     python -m benchmarks.elections speed
 """
 
 import argparse
@@ -89,6 +91,38 @@ def coverage(n_precincts=50, effect=0.3, repeats=20, seed=0, own=None):
     print(f"{(time.perf_counter() - began) / repeats:.0f} s each")
 
 
+def speed(n_precincts=3000, n_groups=6, n_outcomes=4, seed=0):
+    """Processor seconds of a fit and of its table, for shares of several outcomes."""
+    rng = np.random.default_rng(seed)
+    size = np.exp(rng.uniform(*np.log((20, 5000)), n_precincts)).astype(int)
+    share = rng.dirichlet([1.0] * n_groups, n_precincts)
+    people = np.stack([rng.multinomial(n, p) for n, p in zip(size, share, strict=True)])
+    logits = rng.normal(0.0, 1.0, (n_groups, n_outcomes)) + rng.normal(0.0, 0.3, (n_precincts, n_groups, n_outcomes))
+    chance = np.exp(logits) / np.exp(logits).sum(2, keepdims=True)
+    votes = rng.multinomial(people.ravel(), chance.reshape(-1, n_outcomes)).reshape(chance.shape).sum(1)
+    names = [f"group {g}" for g in range(n_groups)]
+    table = pd.DataFrame(people, columns=names).assign(precinct=np.arange(n_precincts))
+    bags = Bags.from_totals(table, "precinct", names)
+    began = time.process_time()
+    model = BagGP(evidence="fraction", confidence=1e6, random_state=0).fit(bags, votes / votes.sum(1, keepdims=True))
+    fitted = time.process_time()
+    group_table(model, bags, votes / votes.sum(1, keepdims=True), n_draws=100)
+    done = time.process_time()
+    print(f"{n_precincts} precincts x {n_groups} groups x {n_outcomes} outcomes: fit {fitted - began:.1f} s, ", end="")
+    print(f"table of 100 draws {done - fitted:.1f} s of one processor")
+
+
+def sizes(repeats=8, effect=0.8, n_precincts=80, seed=0):
+    """The size of the effects that is found, in samples of precincts with 200 to 800 people."""
+    found = []
+    for repeat in range(repeats):
+        rng = np.random.default_rng(seed + repeat)
+        people, positive = generated(n_precincts, effect, rng, totals=(200, 800))
+        model = BagGP(evidence="count", learn=False, random_state=0).fit(as_bags(people), positive.sum(1))
+        found.append(model.group_effect_.size)
+    print(f"true size {effect:g}; found {min(found):.2f} to {max(found):.2f}, on average {np.mean(found):.2f}")
+
+
 # ---------------------------------------------------------------- real counties
 
 
@@ -150,7 +184,7 @@ def counties(folder=DATA, names=COUNTIES, check=False):
 def main(arguments=None):
     """Command line; without arguments a short run of both."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("coverage", "counties"), default="coverage")
+    parser.add_argument("what", nargs="?", choices=("coverage", "counties", "sizes", "speed"), default="coverage")
     parser.add_argument("folder", nargs="?", type=Path, default=DATA)
     parser.add_argument("--precincts", type=int, default=50)
     parser.add_argument("--effect", type=float, default=0.3)
@@ -164,6 +198,10 @@ def main(arguments=None):
     given = parser.parse_args([] if arguments is None else arguments)
     if given.what == "coverage":
         coverage(given.precincts, given.effect, given.repeats, given.seed, given.own)
+    elif given.what == "sizes":
+        sizes(given.repeats, given.effect, 80, given.seed)
+    elif given.what == "speed":
+        speed(seed=given.seed)
     else:
         counties(given.folder, given.set or COUNTIES, given.composition)
 

@@ -99,4 +99,34 @@ MUTANTS = [
             "np.ones_like(near)",
         ),
     ),
+    *mutants_of(
+        "baselines/totals/group_totals.py",
+        "baselines/totals/test_totals.py",
+        (
+            "nobody else may be positive",
+            "np.clip((t - (1.0 - x)) / safe, 0.0, 1.0)",
+            "np.clip(t - (1.0 - x), 0.0, 1.0)",
+        ),
+        ("a share above one is taken", "(share < 0.0) | (share > 1.0)", "(share < 0.0) | (share > 2.0)"),
+    ),
+    *mutants_of(
+        "baselines/totals/king.py",
+        "baselines/totals/test_totals.py",
+        (
+            "the square is not divided by",
+            "len(t) * np.log(chance_of_the_square(law))",
+            "0.0 * np.log(chance_of_the_square(law))",
+        ),
+        ("the line is followed along the larger group", "few = x <= 0.5\n    lines", "few = x >= 0.5\n    lines"),
+        ("rates do not depend on each other", "shared = x * s1**2 + (1.0 - x) * r * s1 * s2", "shared = x * s1**2"),
+    ),
+    *mutants_of(
+        "baselines/totals/goodman.py",
+        "baselines/totals/test_totals.py",
+        (
+            "the interval has half its width",
+            "stats.t.ppf(0.5 + 0.5 * level, self._rest)",
+            "0.5 * stats.t.ppf(0.5 + 0.5 * level, self._rest)",
+        ),
+    ),
 ]

@@ -14,7 +14,15 @@ from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
 from bagwise.report import write_report
 from bagwise.report.answers import collect
-from bagwise.report.bag_cards import INSTANCES_SHOWN, ROWS_SHOWN, choose_bags, class_mistakes, label_mistakes
+from bagwise.report.bag_cards import (
+    INSTANCES_SHOWN,
+    ROWS_SHOWN,
+    bag_cards,
+    choose_bags,
+    class_mistakes,
+    label_mistakes,
+    table_of_bags,
+)
 from bagwise.report.content import mixing, mixing_warning, number, outcome, reports
 from bagwise.report.figures import course_view
 
@@ -224,12 +232,28 @@ def test_fractions_are_compared_with_fractions(tmp_path, told):
     share = numbers / bags.sizes
     found = reports(collect(model, bags, share, None))
     assert found["fractions"] == fraction_report(share, *model.predict_fraction(bags), bags.sizes)
-    assert found["bags"] == bag_report(numbers > 0, model.predict_proba(bags)[:, 1])
+    assert "bags" not in found  # whether a bag holds any positive is not what fractions are about
     page = Page(write_report(model, bags, share, tmp_path / "r.html"))
-    for expected in ("Error of fractions", "Measures of fractions", "stated fraction", "expected fraction"):
+    for expected in ("Error of fractions", "Measures of fractions", "stated fraction", "expected share", "surprise"):
         assert expected.lower() in page.text.lower()
-    mean, lower, upper = (part[0] for part in model.predict_fraction(bags))
-    assert f"{mean:.2f} ({lower:.2f} to {upper:.2f})" in page.text
+    _, lower, upper = (part[0] for part in model.predict_fraction(bags))
+    assert f"{lower:.2f} to {upper:.2f}" in page.text
+    assert "probability 1.00" not in page.text
+
+
+def test_bags_are_ranked_by_the_surprise_of_their_shares(told):
+    bags, numbers, model = told
+    share = numbers / bags.sizes
+    expected = model.predict_fraction(bags)
+    share[7] = 1.0
+    answers = collect(model, bags, share, None)
+    surprise = answers.surprise()
+    assert surprise.argmax() == 7
+    assert surprise[7] == pytest.approx((1.0 - expected.mean[7]) / (expected.upper[7] - expected.mean[7]))
+    assert bag_cards(answers, None)[0].why == "most surprising"
+    table = table_of_bags(answers, 1, {})
+    assert table.rows[0][0] == bags.ids[7]
+    assert table.header[table.sorted] == "surprise"
 
 
 def test_ranges_of_counts_are_compared_with_ranges(tmp_path, told):
@@ -239,7 +263,7 @@ def test_ranges_of_counts_are_compared_with_ranges(tmp_path, told):
     expected = model.predict_fraction(bags)
     ends = (expected.lower * bags.sizes, expected.upper * bags.sizes)
     assert found["counts"] == count_report(lo, hi, model.predict_count_proba(bags, lo, hi), *ends)
-    assert found["bags"]["n"] == (lo > 0).sum()  # nothing says that a bag holds none
+    assert "bags" not in found
     page = Page(write_report(model, bags, count(lo, hi), tmp_path / "r.html"))
     assert "og-likelihood of ranges" in page.text
     assert "bag AUC" not in page.text  # of one class only, there is none

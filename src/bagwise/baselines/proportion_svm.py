@@ -25,7 +25,7 @@ _SHARES = (1e-3, 1e-2, 1e-1, 1.0)  # of the penalty C, which grows while labels 
 class ProportionSVM(FractionBaseline):
     """∝SVM, solved in turns (alter-∝SVM): a machine for labels, then labels that suit the machine and the fractions.
 
-    Objective: ½|w|² + C Σ hinge losses of all instances + ``fraction_penalty`` Σ |share of positive labels - fraction|
+    Objective: ``½|w|²`` + C Σ hinge losses of instances + ``fraction_penalty`` Σ ``|share of positives - fraction|``
     over bags. For given labels this is a support vector machine. For a given machine the best labels of a bag make
     those instances positive that gain most, as many as cost least. The penalty C grows to its value while the two
     alternate. The best of several random starts is kept. Probabilities are a sigmoid of the margin that fits the

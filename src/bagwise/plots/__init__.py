@@ -4,7 +4,9 @@ from bagwise.plots._style import BLUE, CURVES, GREY, ORANGE, PALE, open_frame, p
 from bagwise.plots.bag import BagDisplay, as_images, scaled
 from bagwise.plots.confusion import ConfusionDisplay
 from bagwise.plots.decision_map import DecisionMapDisplay
+from bagwise.plots.fraction import FractionDisplay
 from bagwise.plots.heatmap import HeatmapDisplay
+from bagwise.plots.rates import RatesDisplay, TomographyDisplay
 from bagwise.plots.relevance import RelevanceDisplay
 from bagwise.plots.reliability import ReliabilityDisplay, wilson_interval
 from bagwise.plots.trace import TraceDisplay
@@ -18,9 +20,12 @@ __all__ = [
     "BagDisplay",
     "ConfusionDisplay",
     "DecisionMapDisplay",
+    "FractionDisplay",
     "HeatmapDisplay",
+    "RatesDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",
+    "TomographyDisplay",
     "TraceDisplay",
     "as_images",
     "open_frame",

@@ -12,7 +12,7 @@ from bagwise.bags import Bags
 from bagwise.evidence.candidates import candidate_sets
 from bagwise.evidence.classes import given_classes
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
-from bagwise.evidence.statements import COUNT, FRACTION, Evidence
+from bagwise.evidence.statements import COUNT, FRACTION, LABEL, Evidence
 from bagwise.exceptions import BagDataError
 from bagwise.io.predictions import given_argument, is_of_classes
 from bagwise.metrics import class_numbers, instance_truth, positive_proba, truth_of
@@ -66,6 +66,30 @@ class Answers:
     classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
     words: tuple[str, str] = PLAIN_WORDS  # for the two classes: the user's own, where these are names
     given: bool = False  # whether instances are judged given the label of their bag
+
+    @property
+    def of_shares(self) -> bool:
+        """Whether bags state how many of their individuals are positive, and none states a label."""
+        return self.counts is not None and self.stated is not None and not bool((self.stated.kind == LABEL).any())
+
+    def stated_shares(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest share of positives that a bag states, (B,) each, NaN where it states none."""
+        assert self.stated is not None
+        stated, total = self.stated, self.bags.totals
+        parts = []
+        for end in (stated.first, stated.second):
+            of_range = np.where(stated.kind == COUNT, end / total, np.nan)
+            parts.append(np.where(stated.kind == FRACTION, stated.first, of_range))
+        return parts[0], parts[1]
+
+    def surprise(self) -> Floats:
+        """How far off a stated share is, (B,): 1 at the end of the 90 % interval; 0 where nothing is stated."""
+        assert self.counts is not None
+        (low, high), (mean, lower, upper) = self.stated_shares(), self.counts.expected
+        off = np.where(mean < low, low - mean, np.where(mean > high, mean - high, 0.0))
+        reach = np.where(mean < low, upper - mean, mean - lower)
+        found: Floats = np.nan_to_num(off / np.maximum(reach, 1.0 / self.bags.totals))
+        return found
 
     def measured_truth(self) -> Floats | None:
         """The truth about bags that measures by label go by.

@@ -43,6 +43,7 @@ class BagCard:
     stated: tuple[str, str] | None  # how and what
     instances: list[Instance]
     size: int
+    expected: str | None = None  # share of positives with its interval, where bags state shares
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class BagTable:
 def bag_cards(answers: Answers, image_shape: Sequence[int] | None) -> list[BagCard]:
     """A few bags, by the first label: the clearest, the wrong ones, the doubtful ones."""
     images = _Images(answers, image_shape) if image_shape is not None else None
-    if answers.classes is not None:
+    if answers.of_shares:
+        chosen = choose_by_surprise(answers)
+    elif answers.classes is not None:
         probability = answers.bag_probability.max(axis=1)
         chosen = choose_bags(probability, class_mistakes(probability, answers.classes.hits()))
     else:
@@ -78,6 +81,22 @@ def choose_bags(probability: Floats, mistakes: Ints) -> dict[int, str]:
         ("judged wrongly", mistakes, 2),
         ("least certain", doubt, 2),
         ("least probable", down[::-1], 2),
+    ):
+        fresh = [int(number) for number in numbers if int(number) not in chosen][:most]
+        chosen |= dict.fromkeys(fresh, why)
+    return chosen
+
+
+def choose_by_surprise(answers: Answers) -> dict[int, str]:
+    """Numbers of the bags to show where they state shares, and why; no bag twice."""
+    assert answers.counts is not None
+    odd, expected = np.argsort(-answers.surprise(), kind="stable"), np.argsort(-answers.counts.expected.mean)
+    chosen: dict[int, str] = {}
+    for why, numbers, most in (
+        ("most surprising", odd[answers.surprise()[odd] > 1.0], 4),
+        ("highest share expected", expected, 2),
+        ("lowest share expected", expected[::-1], 2),
+        ("least surprising", odd[::-1], 2),
     ):
         fresh = [int(number) for number in numbers if int(number) not in chosen][:most]
         chosen |= dict.fromkeys(fresh, why)
@@ -143,11 +162,14 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
             for place, picture in zip(order, pictures, strict=True)
         ],
         size=int(stop - start),
+        expected=_interval(answers.counts.expected, number) if answers.of_shares and answers.counts else None,
     )
 
 
 def table_of_bags(answers: Answers, n_labels: int, about: Mapping[str, Sequence[Any]]) -> BagTable:
     """Every bag, the most probable by the first label first; ``about`` are the user's own columns."""
+    if answers.of_shares:
+        return _table_of_shares(answers, about)
     columns: list[tuple[str, str, Sequence[Any]]] = [
         ("bag", "text", answers.bags.ids),
         ("instances", "number", answers.bags.sizes.tolist()),
@@ -162,6 +184,24 @@ def table_of_bags(answers: Answers, n_labels: int, about: Mapping[str, Sequence[
     header, kinds, values = zip(*columns, strict=True)
     order = np.argsort(-answers.bag_probability[:, 0], kind="stable")
     return BagTable(header, kinds, [[column[number] for column in values] for number in order])
+
+
+def _table_of_shares(answers: Answers, about: Mapping[str, Sequence[Any]]) -> BagTable:
+    """Every bag that states a share beside what was expected of it."""
+    assert answers.counts is not None
+    expected, everyone = answers.counts.expected, range(len(answers.bags))
+    columns: list[tuple[str, str, Sequence[Any]]] = [
+        ("bag", "text", answers.bags.ids),
+        ("individuals", "number", answers.bags.totals.tolist()),
+        ("surprise", "number", answers.surprise().round(2).tolist()),
+        ("expected share", "probability", expected.mean.round(4).tolist()),
+        ("90 % interval", "text", [f"{expected.lower[b]:.2f} to {expected.upper[b]:.2f}" for b in everyone]),
+        ("stated", "text", [_stated(answers, b, 0) for b in everyone]),
+        *((name, "text", list(map(str, values))) for name, values in about.items()),
+    ]
+    header, kinds, values = zip(*columns, strict=True)
+    order = np.argsort(-answers.surprise(), kind="stable")
+    return BagTable(header, kinds, [[column[b] for column in values] for b in order])
 
 
 def _label_columns(answers: Answers, column: int) -> Iterator[tuple[str, str, Sequence[Any]]]:
@@ -196,7 +236,7 @@ def _stated(answers: Answers, number: int, column: int) -> str:
         return f"{stated.first[number]:.2f}"
     if stated is not None and stated.kind[number] == COUNT:
         low, high = stated.first[number], stated.second[number]
-        return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        return f"{low:g} ({low / answers.bags.totals[number]:.2f})" if low == high else f"{low:g} to {high:g}"
     known = None if answers.bag_truth is None else _known(answers.bag_truth[number, column])
     return UNKNOWN if known is None else answers.words[known]
 

@@ -80,7 +80,7 @@ def reports(answers: Answers) -> dict[str, dict[str, Any]]:
     """The measures of what there is a truth for: {"bags": …, "instances": …, "fractions": …, "counts": …}."""
     found = {}
     measured = answers.measured_truth()
-    if measured is not None:
+    if measured is not None and not answers.of_shares:
         found["bags"] = bag_report(*_shaped(answers, measured, answers.bag_probability), answers.labels)
     if answers.instance_truth is not None:
         truth, proba = _shaped(answers, answers.instance_truth, answers.instance_probability)
@@ -101,7 +101,7 @@ def _count_reports(answers: Answers) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     if answers.counts is None or answers.stated is None:
         return found
-    stated, expected, sizes = answers.stated, answers.counts.expected, answers.bags.sizes
+    stated, expected, sizes = answers.stated, answers.counts.expected, answers.bags.totals
     if (stated.kind == FRACTION).any():
         truth = np.where(stated.kind == FRACTION, stated.first, np.nan)
         found["fractions"] = fraction_report(truth, *expected, sizes)
@@ -279,6 +279,10 @@ def _learned(model: Any) -> Iterator[tuple[str, str]]:
     mean = getattr(model, "mean_", None)
     if mean is not None:
         yield "mean of the latent function", ", ".join(number(float(value)) for value in np.ravel(mean)[:6])
+    shared = getattr(model, "group_effect_", None)
+    if shared is not None and shared.size > 0:
+        text = f"{number(shared.common, 2)} common to a bag, {number(shared.own, 2)} of those alike in it"
+        yield "effects of bags (standard deviations)", text
     effect = getattr(model, "size_effect_", None)
     if effect is not None:
         pairs = zip(np.ravel(effect.mean)[:6], np.ravel(effect.sd)[:6], strict=True)

@@ -19,6 +19,7 @@ from bagwise.plots import (
     CURVES,
     PALE,
     ConfusionDisplay,
+    FractionDisplay,
     ReliabilityDisplay,
     TraceDisplay,
     open_frame,
@@ -57,6 +58,11 @@ def roc_figure(curves: Curves) -> str:
         open_frame(ax, keep=("left", "bottom"))
 
     return _figure(draw, (4.4, 4.2))
+
+
+def fraction_figure(display: FractionDisplay) -> str:
+    """Stated against expected shares."""
+    return _figure(display.plot, (4.4, 4.2))
 
 
 def confusion_figure(truth: Any, predicted: Any, classes: Any, candidates: Any) -> str:

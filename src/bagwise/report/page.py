@@ -13,7 +13,7 @@ from bagwise._files import PathLike, write_whole
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, calibration_error
-from bagwise.plots import CURVES
+from bagwise.plots import CURVES, FractionDisplay
 from bagwise.report import content, figures
 from bagwise.report.answers import Answers, collect
 from bagwise.report.bag_cards import ROWS_SHOWN, UNKNOWN, bag_cards, table_of_bags
@@ -77,6 +77,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "labels": answers.labels,
         "several": answers.several,
         "of_classes": answers.classes is not None,
+        "of_shares": answers.of_shares,
         "today": date.today().isoformat(),
         "version": version("bagwise"),
         "headlines": list(content.headlines(found)),
@@ -124,9 +125,9 @@ def _of_whole_bags(bags: Bags) -> dict[str, list[Any]]:
 
 def _pictures(answers: Answers) -> list[dict[str, str]]:
     """Title, meaning and image of every diagram there is something to draw for."""
-    curves = _curves(answers)
+    curves, shares = _curves(answers), _share_picture(answers)
     ranked = {name: pair for name, pair in curves.items() if len(np.unique(pair[0][~np.isnan(pair[0])])) == 2}
-    drawn = []
+    drawn = shares
     if curves:
         meaning = (
             "On the diagonal the probabilities are right: 70 % of the cases with a probability of 0.7 are positive. "
@@ -162,6 +163,23 @@ def _confusion(answers: Answers) -> list[dict[str, str]]:
     image = figures.confusion_figure(names[truth], names[predicted], names, left_open)
     right = {"the bags": float(np.mean(truth == predicted))}
     return [_picture("Confusion of classes", meaning, image, "share of right classes", right)]
+
+
+def _share_picture(answers: Answers) -> list[dict[str, str]]:
+    """Stated against expected shares, where bags state shares or exact numbers."""
+    if answers.counts is None or answers.stated is None:
+        return []
+    low, high = answers.stated_shares()
+    stated = np.where(low == high, low, np.nan)
+    if np.isnan(stated).all():
+        return []
+    display = FractionDisplay(stated, answers.counts.expected)
+    meaning = (
+        "Each dot is a bag: the share of positives that it states, and the share that the model expects, with its 90 % "
+        "interval. Orange intervals miss the stated share; one in ten may."
+    )
+    image = figures.fraction_figure(display)
+    return [_picture("Shares", meaning, image, "share inside the interval", {"bags": display.coverage})]
 
 
 def _picture(title: str, meaning: str, image: str, measure: str, values: dict[str, float]) -> dict[str, str]:
@@ -203,7 +221,7 @@ def _expected_course(model: Any) -> str:
 
 def _curves(answers: Answers) -> Curves:
     """Bags and instances of a single label; the bags of the first few labels where there are several."""
-    bags, instances = answers.measured_truth(), answers.instance_truth
+    bags, instances = None if answers.of_shares else answers.measured_truth(), answers.instance_truth
     if answers.several:
         columns = range(0 if bags is None else min(len(answers.labels), len(CURVES)))
         curves = {answers.labels[k]: (bags[:, k], answers.bag_probability[:, k]) for k in columns if bags is not None}

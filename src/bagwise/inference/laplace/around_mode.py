@@ -83,6 +83,10 @@ class ModeEvidence(ABC):
         moving = mode.detach() + change
         return self._finite(self._value(rows, moving) - 0.5 * logdet(self._metric(rows, moving).lower))
 
+    def begin_at(self, v: Tensor) -> None:
+        """Look for the mode from here."""
+        self._mode = v
+
     @torch.no_grad()
     def find(self, design: Design) -> FoundMode:
         """The mode and what goes with it."""
