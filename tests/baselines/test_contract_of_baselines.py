@@ -31,11 +31,18 @@ def test_contract(name, check):
         check(cheap(name, BASELINES))
 
 
+# A weight multiplies the loss of a bag; scaling, folds of the calibration and starts are those of the bags as they are.
+NOT_EQUIVALENT = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "scaling and calibration do not depend on weights"
+    for kind in ("dense", "sparse")
+}
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", [name for name, model in BASELINES.items() if "label" in model.card.evidence])
 @pytest.mark.filterwarnings("ignore::bagwise.BagDataWarning")
 def test_scikit_learn_contract(name):
-    results = check_estimator(cheap(name, BASELINES), on_skip=None)
+    results = check_estimator(cheap(name, BASELINES), on_skip=None, expected_failed_checks=NOT_EQUIVALENT)
     assert len(results) > 40
     assert not [result["check_name"] for result in results if result["status"] == "failed"]
 
