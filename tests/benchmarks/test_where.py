@@ -108,7 +108,7 @@ def test_run_resumes_and_its_folder_makes_the_page(folder, tmp_path, capsys):
     text = page.read_text()
     assert text.startswith("# Title\n")
     assert text.endswith(f"{END}\n\nReading.\n")
-    assert "2 data sets, 3 models, 2 test folds of each set; 12 fits." in text
+    assert "2 data sets, 3 models, test folds measured of each set: 2; 12 fits." in text
     assert (tmp_path / "pictures" / "where.png").stat().st_size > 5000
     assert len((tmp_path / "where.csv").read_text().splitlines()) == 1 + 2 * 3
 

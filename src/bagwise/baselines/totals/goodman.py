@@ -20,6 +20,8 @@ class Goodman(RatesFromTotals):
         The rate of every group.
     groups_ : tuple of str
         Names of the groups.
+    n_features_in_ : int
+        Number of groups.
 
     References
     ----------

@@ -52,6 +52,8 @@ class King2x2(RatesFromTotals):
         The law at the maximum.
     groups_ : tuple of str
         Names of the groups.
+    n_features_in_ : int
+        Number of groups.
 
     References
     ----------

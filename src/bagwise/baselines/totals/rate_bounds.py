@@ -14,6 +14,8 @@ class RateBounds(RatesFromTotals):
     ----------
     groups_ : tuple of str
         Names of the groups.
+    n_features_in_ : int
+        Number of groups.
 
     References
     ----------
