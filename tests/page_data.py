@@ -16,20 +16,20 @@ def prepare(page: str, folder: Path) -> None:
     _NEEDED.get(page, lambda _: None)(folder)
 
 
-def _cells(label: str, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+def _cells(label: str, seed: int = 0, n_slides: int = 12) -> tuple[pd.DataFrame, np.ndarray]:
     """A table of cells on slides, two slides of each patient, and the truth about every cell."""
-    bags, y, instance_y = make_bags(12, (2, 4), 2, random_state=seed)
+    bags, y, instance_y = make_bags(n_slides, (2, 4), 2, random_state=seed)
     table = pd.DataFrame(bags.X, columns=["area", "roundness"])
     return table.assign(**{"slide": [f"{number:03d}" for number in bags.index], label: y[bags.index]}), instance_y
 
 
-def _write_cells(folder: Path, label: str, *paths: str) -> None:
+def _write_cells(folder: Path, label: str, *paths: str, n_slides: int = 12) -> None:
     for seed, path in enumerate(paths):
-        _cells(label, seed)[0].to_csv(folder / path, index=False)
+        _cells(label, seed, n_slides)[0].to_csv(folder / path, index=False)
 
 
 def _of_the_readme(folder: Path) -> None:
-    _write_cells(folder, "tumour", "slides.csv", "new.csv", "test.csv", "unlabelled.csv")
+    _write_cells(folder, "tumour", "slides.csv", "new.csv", "test.csv", "unlabelled.csv", n_slides=24)
 
 
 def _of_bring_your_data(folder: Path) -> None:
@@ -78,7 +78,7 @@ def _features_of_slides(folder: Path) -> None:
 
 
 def _of_compare(folder: Path) -> None:
-    table, _ = _cells("tumour")
+    table, _ = _cells("tumour", n_slides=60)
     table.assign(patient=table["slide"].astype(int) // 2).to_csv(folder / "cells.csv", index=False)
 
 
