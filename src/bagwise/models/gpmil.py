@@ -246,7 +246,8 @@ class GPMIL(BagClassifier):
 
     def predict(self, bags: Any) -> NDArray[Any]:
         """The class of every bag, decided as ``decision`` says: (B,), or (B, K) of 0/1 for K labels."""
-        called = bag_decision(self._fitted(), self._bags_to_judge(bags))
+        checked = self._bags_to_judge(bags)
+        called = bag_decision(self._fitted(), checked)
         return self._decide(self._columns(called.astype(float)))
 
     def predict_witness(self, bags: Any) -> NDArray[np.int64]:

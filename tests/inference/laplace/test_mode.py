@@ -149,7 +149,7 @@ def test_eigenvalues_below_the_floor_are_lifted_and_the_gradient_follows():
     lower = projected_factor(A)
     torch.testing.assert_close(lower @ lower.T, torch.diag(torch.tensor([2.0, laplace.FLOOR], dtype=torch.float64)))
     x = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
-    value = laplace._projected_logdet(torch.stack([torch.stack([x, 0 * x]), torch.stack([0 * x, -x])]))
+    value = laplace._projected_logdet(torch.stack([torch.stack([x, 0 * x]), torch.stack([0 * x, -x])]), laplace.FLOOR)
     assert value.item() == pytest.approx(np.log(2.0 * laplace.FLOOR))
     value.backward()
     assert float(x.grad) == pytest.approx(0.5)
