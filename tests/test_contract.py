@@ -8,7 +8,7 @@ from tests.cheap import cheap
 
 import bagwise
 from bagwise import BagDataWarning
-from bagwise.bag_models.rules import AtLeastOne
+from bagwise.bag_models.rules import AtLeastOne, SoftMax, Witness
 from bagwise.models import discover
 from bagwise.testing import (
     CHECKS,
@@ -124,7 +124,8 @@ class AsksItsSettings(bagwise.GPMIL):
 
     @property
     def rule_(self):
-        return self._rule()
+        softmax = self.approximation == "softmax"
+        return SoftMax(self.pooling, float(self.sharpness), self.decision) if softmax else Witness(None)
 
     @rule_.setter
     def rule_(self, rule):
