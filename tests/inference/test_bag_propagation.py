@@ -380,26 +380,3 @@ def test_log_evidence_of_large_bags_is_near_importance_sampling(seed):
     expected, error = importance_sampled(state, phi, kappa, sizes, y)
     assert error < 0.15
     assert abs(float(state.log_evidence) - expected) < 1.7 + 4 * error  # theory 13.3: within 1.7 nats
-
-
-def weighted_draws(phi, kappa, sizes, y, n_draws=4_000):
-    """Draws of v from the prior with the likelihood of the labels as weights: exact but for chance."""
-    v = np.random.default_rng(1).normal(size=(n_draws, phi.shape[1]))
-    scores = v @ (phi / np.sqrt(1.0 + kappa)[:, None]).T
-    negative = np.add.reduceat(norm.logcdf(-scores), np.r_[0, np.cumsum(sizes)[:-1]], axis=1)
-    likelihood = np.where(y == 1, -np.expm1(np.minimum(negative, -1e-300)), np.exp(negative)).prod(axis=1)
-    return v, likelihood
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_large_bags_that_are_positive_almost_anyhow_say_little(seed):
-    rng = np.random.default_rng(seed)
-    sizes = np.full(15, 100)
-    middles = np.repeat(rng.normal(size=(15, 2)), sizes, axis=0)
-    phi = np.column_stack([middles + 0.3 * rng.normal(size=middles.shape), np.full(len(middles), 2.0)])
-    kappa, y = np.full(len(phi), 0.1), np.ones(15)
-    v, weight = weighted_draws(phi, kappa, sizes, y)
-    state = by_bags(phi, kappa, labels_of(y, sizes), tol=1e-5)
-    exact = np.average(v[:, -1], weights=weight)
-    assert float(state.log_evidence) == pytest.approx(np.log(weight.mean()), abs=0.3)  # .43 to .51 off where g goes on
-    assert moments(state)[0][-1] == pytest.approx(exact, abs=0.27)  # .31 to .33 off

@@ -31,7 +31,6 @@ from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import log_at_least_one, log_negative_side, log_pdf, ndtri_exp
 
 POINTS = 48  # at which g is looked at
-CERTAIN, _BEND = 5.0, 8.0  # where a label is as good as certain, and how sharply g is bent there
 BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
 _SWEEPS = 6  # over the sites of all bags between two linearisations
 _DAMPING = (0.8, 0.4, 0.2)
@@ -69,44 +68,23 @@ class BagRows(NamedTuple):
         return BagRows(*(mine + share * (new - mine) for mine, new in zip(self, other, strict=True)))
 
 
-def linearise(phi: Tensor, kappa: Tensor, segments: Segments, draws: Tensor, positive: Tensor | None = None) -> BagRows:
+def linearise(phi: Tensor, kappa: Tensor, segments: Segments, draws: Tensor) -> BagRows:
     """The bags as rows, g being made linear by its average slope over draws of v (R, S); differentiable throughout.
 
     ∂g/∂fᵢ = exp(S − log pdf(g)) h(−zᵢ)/sᵢ;  a = Σ E[∂g/∂fᵢ] φᵢ,  c = E g − aᵀ E v,  ω = E (g − E g − aᵀ(v − E v))².
-
-    With ``positive`` (b,), the labels, g is levelled off where it makes its label certain.
     """
     s = torch.sqrt(1.0 + kappa)
     z = (phi @ draws) / s[:, None]
     log_negative = log_negative_side(z)
     S = segments.sum(log_negative)
     g: Tensor = _Score.apply(S)  # type: ignore[no-untyped-call]
-    log_slope = S - log_pdf(g)
-    if positive is not None:
-        g, log_bend = _levelled(g, positive, segments.sizes > 1)
-        log_slope = log_slope + log_bend
-    slope = torch.exp(segments.spread(log_slope) + log_pdf(z) - log_negative).mean(1) / s
+    slope = torch.exp(segments.spread(S - log_pdf(g)) + log_pdf(z) - log_negative).mean(1) / s
     rows = segments.sum(slope[:, None] * phi)
     centre = draws.mean(1)
     expected = g.mean(1)
     noise = (g - expected[:, None] - rows @ (draws - centre[:, None])).square().mean(1)
     scale = torch.rsqrt(1.0 + noise)
     return BagRows(scale[:, None] * rows, scale * (expected - rows @ centre))
-
-
-def _levelled(g: Tensor, positive: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
-    """±g of bags of several instances no higher than CERTAIN, by a softplus, and the logarithm of its slope.
-
-    cdf(5) = .9999997: beyond it the label says nothing more about v. But g goes on: for a bag of 200 instances with
-    f = 0 it is 16. Averaged over a q(v) that is wide, such values would tilt the line and blow up ω, and the label of a
-    bag that is positive almost anyhow would count as news (f = 2.2 instead of 1.1 in thirty positive bags of 200). A
-    single instance has g = f, a line already.
-    """
-    sign = torch.where(positive, 1.0, -1.0).to(g.dtype)[:, None]
-    room = _BEND * (CERTAIN - sign * g)
-    bent = sign * (CERTAIN - torch.nn.functional.softplus(room) / _BEND)
-    log_bend = torch.nn.functional.logsigmoid(room)
-    return torch.where(several[:, None], bent, g), torch.where(several[:, None], log_bend, 0.0)
 
 
 def standard_points(dimension: int, seed: int) -> Tensor:
@@ -160,7 +138,7 @@ def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Po
     """Bags as rows at the present q(v)."""
     labelled, seen = _labelled(chunk), labelled_design(chunk)
     draws = look.draws.to(seen.phi.dtype)
-    new = linearise(seen.phi, seen.kappa, seen.segments, draws, positive_labels(chunk))
+    new = linearise(seen.phi, seen.kappa, seen.segments, draws)
     rows = new if pooled is None else pooled.bag_rows().blended(new, look.share)
     sites = None if pooled is None else pooled.sites
     return {}, Pooled(_pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
@@ -168,12 +146,6 @@ def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Po
 
 def _labelled(chunk: Chunk) -> Tensor:
     return ~torch.isnan(chunk.evidence.labels[:, 0])
-
-
-def positive_labels(chunk: Chunk) -> Tensor:
-    """Which of the labelled bags are positive."""
-    labels: Tensor = chunk.evidence.labels[_labelled(chunk), 0]
-    return labels == 1
 
 
 def labelled_design(chunk: Chunk) -> Design:

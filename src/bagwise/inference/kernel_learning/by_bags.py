@@ -25,7 +25,6 @@ from bagwise.inference.bag_propagation import (
     Pooled,
     labelled_design,
     linearise,
-    positive_labels,
 )
 from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, InMemory, OfColumn, Seen
@@ -140,7 +139,7 @@ class ByBags:
 def _pulled(chunk: Chunk, engine: BagPropagation, adjoint: BagRows) -> Tensor:
     """λᵀ Φ(x, θ) of a chunk, whose gradient in θ is what the chunk adds to (14.1)."""
     seen = labelled_design(chunk)
-    found = linearise(seen.phi, seen.kappa, seen.segments, engine.draws().to(seen.phi.dtype), positive_labels(chunk))
+    found = linearise(seen.phi, seen.kappa, seen.segments, engine.draws().to(seen.phi.dtype))
     return (adjoint.rows * found.rows).sum() + (adjoint.offset * found.offset).sum()
 
 
@@ -253,7 +252,7 @@ def _linearised(chunks: Sequence[Chunk], number: int, draws: Tensor) -> BagRows:
     """The bags of one chunk as rows; of many chunks the backward pass looks at each again, wherever it lies."""
 
     def look(draws: Tensor) -> BagRows:
-        design, positive = chunks[number].design, positive_labels(chunks[number])
-        return linearise(design.phi, design.kappa, design.segments, draws.to(design.phi.dtype), positive)
+        design = chunks[number].design
+        return linearise(design.phi, design.kappa, design.segments, draws.to(design.phi.dtype))
 
     return BagRows(*(checkpoint(look, draws, use_reentrant=False) if len(chunks) > _KEPT_CHUNKS else look(draws)))
