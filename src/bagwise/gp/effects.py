@@ -15,6 +15,9 @@ class GroupEffect(NamedTuple):
     shares: tuple[float, ...] = ()  # q
     weights: tuple[float, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"GroupEffect(size={self.size:.3g}, common={self.common:.3g}, own={self.own:.3g})"
+
     @classmethod
     def of(cls, common: float, own: float = 0.0) -> "GroupEffect":
         """From the standard deviations of u and of c."""

@@ -94,3 +94,11 @@ def test_baselines_whose_bags_are_all_alike_warn(kind):
     flat = bags.with_features(np.ones_like(bags.X))
     assert any("all bags nearly the same probability" in message for message in _messages(kind(), flat, y))
     assert _messages(kind(), bags, y) == []
+
+
+@pytest.mark.parametrize("model", [GPMIL(learn=False), MILGPProbit(), VGPMIL()], ids=lambda model: type(model).__name__)
+def test_labels_that_all_weigh_nothing_are_no_reason_to_fail(model):
+    bags, y = _problem(4.0, n_bags=12)
+    some = np.where(np.arange(12) < 4, y, np.nan)
+    model.fit(bags, some, sample_weight=np.where(np.arange(12) < 4, 0.0, 1.0))
+    assert np.isfinite(model.predict_proba(bags)).all()

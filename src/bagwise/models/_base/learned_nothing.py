@@ -75,6 +75,8 @@ def warn_if_worse_than_constant(model: Any, bags: Bags, labels: Floats, weight: 
     """
     times = np.ones(len(bags)) if weight is None else weight
     stated = np.flatnonzero(~np.isnan(labels).all(axis=1) & (times > 0))
+    if len(stated) < _FEWEST:
+        return
     chosen = stated[_spread_over(bags.sizes[stated])]
     found = model.predict_proba(bags[chosen])
     positive = found if model._several() else found[:, 1:]
