@@ -24,7 +24,7 @@ from bagwise.inference.bag_propagation import (
     Look,
     Pooled,
     draws_of,
-    labelled_bags,
+    has_label,
     labelled_design,
     pooled_chunk,
     standardised,
@@ -36,7 +36,7 @@ from bagwise.numerics.segments import BagWeights, Segments
 from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_negative_side, log_pdf
 
 DRAWS = 16  # of v, over which ψ is averaged
-_APART, _REACH = 0.8, 5.6  # standard deviations of u between two places, and from the middle to the last of them
+_APART, _REACH = 0.6, 5.4  # standard deviations of u between two places, and from the middle to the last of them
 _NONE = 1e-30  # variance of u below which a bag says nothing about v
 
 
@@ -81,7 +81,7 @@ class BagCurves(NamedTuple):
 
 def curve_step(chunk: Chunk, pooled: Pooled, look: Look) -> tuple[Sums, Pooled]:
     """Directions of the bags and their curves at the present q(v); the sites are those of before, in the new scale."""
-    labelled, seen = labelled_bags(chunk), labelled_design(chunk)
+    labelled, seen = has_label(chunk), labelled_design(chunk)
     draws = draws_of(look.belief, standardised(look.points[:, :DRAWS])).to(seen.phi.dtype)
     before = pooled.bag_rows().rows
     lengths = _spreads(before, look.belief)

@@ -141,7 +141,7 @@ class Look(NamedTuple):
 
 def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Pooled]:
     """Bags as rows at the present q(v)."""
-    labelled, seen = labelled_bags(chunk), labelled_design(chunk)
+    labelled, seen = has_label(chunk), labelled_design(chunk)
     draws = draws_of(look.belief, look.points).to(seen.phi.dtype)
     new = linearise(seen.phi, seen.kappa, seen.segments, draws)
     rows = new if pooled is None else pooled.bag_rows().blended(new, look.share)
@@ -149,14 +149,14 @@ def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Po
     return {}, Pooled(pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
 
 
-def labelled_bags(chunk: Chunk) -> Tensor:
+def has_label(chunk: Chunk) -> Tensor:
     """Which bags of a chunk have a plain label, (b,)."""
     return ~torch.isnan(chunk.evidence.labels[:, 0])
 
 
 def labelled_design(chunk: Chunk) -> Design:
     """The bags of a chunk that have a plain label."""
-    labelled = labelled_bags(chunk)
+    labelled = has_label(chunk)
     return chunk.design if bool(labelled.all()) else _some_bags(chunk.design, labelled)
 
 
