@@ -62,7 +62,11 @@ class BagCurves(NamedTuple):
         return found
 
     def _moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """With E and V of the tilted law: (log Z)' = (E − mean)/variance and (log Z)'' = (V/variance − 1)/variance."""
+        """With E and V of the tilted law: (log Z)' = (E − mean)/variance and (log Z)'' = (V/variance − 1)/variance.
+
+        Where a label makes u less certain, V is held at that of the cavity: no site takes precision away, so that every
+        cavity exists whichever way directions turn.
+        """
         silent = variance <= _NONE
         variance, distance = (torch.where(silent, 1.0, part) for part in (variance, self.distance[:, None]))
         normal = -0.5 * ((self.places - mean).square() / variance + LOG_2PI + torch.log(variance))
@@ -75,22 +79,33 @@ class BagCurves(NamedTuple):
         return (
             torch.where(silent, middle, log_z),
             torch.where(silent, 0.0, (centre - mean) / variance),
-            torch.where(silent, 0.0, (spread / variance - 1.0) / variance),
+            torch.where(silent, 0.0, ((spread / variance).clamp(max=1.0) - 1.0) / variance),
         )
 
 
-def curve_step(chunk: Chunk, pooled: Pooled, look: Look) -> tuple[Sums, Pooled]:
-    """Directions of the bags and their curves at the present q(v); the sites are those of before, in the new scale."""
-    labelled, seen = has_label(chunk), labelled_design(chunk)
-    draws = draws_of(look.belief, standardised(look.points[:, :DRAWS])).to(seen.phi.dtype)
+def turn_step(chunk: Chunk, pooled: Pooled, look: Look) -> tuple[Sums, Pooled]:
+    """Turn the directions of the bags towards those at the present q(v); sites stay, in the new scale."""
     before = pooled.bag_rows().rows
     lengths = _spreads(before, look.belief)
-    new = _unit(_directions(seen, draws), look.belief)
-    rows = _unit(_unit(before, look.belief).lerp(new, look.share), look.belief)
-    made = pooled_chunk(chunk, labelled, BagRows(rows, torch.zeros_like(lengths)))
-    curves = _curves(seen, rows, look.belief, draws, chunk.evidence.labels[labelled], chunk.evidence.noise)
-    sites = _rescaled(pooled.sites, lengths)
-    return {}, Pooled(made._replace(evidence=BagCurves(made.evidence, *curves)), sites, pooled.n_labelled)
+    seen, new = _seen(chunk, look)
+    rows = _unit(_unit(before, look.belief).lerp(_unit(_directions(seen, new), look.belief), look.share), look.belief)
+    turned = pooled_chunk(chunk, has_label(chunk), BagRows(rows, torch.zeros_like(lengths)))
+    return {}, Pooled(turned, _rescaled(pooled.sites, lengths), pooled.n_labelled)
+
+
+def curve_step(chunk: Chunk, pooled: Pooled, look: Look) -> tuple[Sums, Pooled]:
+    """The curves of the bags along their directions at the present q(v)."""
+    seen, draws = _seen(chunk, look)
+    labels = chunk.evidence.labels[has_label(chunk)]
+    curves = _curves(seen, pooled.bag_rows().rows, look.belief, draws, labels, chunk.evidence.noise)
+    evidence = BagCurves(pooled.chunk.evidence, *curves)
+    return {}, pooled._replace(chunk=pooled.chunk._replace(evidence=evidence))
+
+
+def _seen(chunk: Chunk, look: Look) -> tuple[Design, Tensor]:
+    """The labelled bags of a chunk, and draws of v (R, S) to see them with."""
+    seen = labelled_design(chunk)
+    return seen, draws_of(look.belief, standardised(look.points[:, :DRAWS])).to(seen.phi.dtype)
 
 
 def _directions(design: Design, draws: Tensor) -> Tensor:

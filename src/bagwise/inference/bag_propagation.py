@@ -34,6 +34,7 @@ POINTS = 48  # at which g is looked at
 BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
 _SWEEPS = 6  # over the sites of all bags between two linearisations
 _DAMPING = (0.8, 0.4, 0.2)
+_FADING = 0.7  # of what directions still follow, from look to look
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
 
 
@@ -222,18 +223,27 @@ class BagPropagation:
         self._engine = ExpectationPropagation(_PooledChunks(chunks), n_columns, 1, device, _DAMPING)
         self._residuals: list[float] = []
         self._share, self._begun, self._pool = 0, False, cast(Step, pool_step)
+        self._then: Step | None = None
+        self._follow, self._fading = 1.0, 1.0
 
-    def look_by(self, pool: Step) -> None:
-        """See bags in another way from now on, from where the iteration stands."""
-        self._pool, self._share, self._residuals = pool, 0, []
+    def look_by(self, pool: Step, then: Step) -> None:
+        """See bags in another way from now on: rows by ``pool``, and what they then state by ``then``.
+
+        Rows follow less and less, so that they come to rest wherever they go.
+        """
+        self._pool, self._then, self._share, self._residuals = pool, then, 0, []
+        self._fading = _FADING
 
     def step(self) -> Report:
         """One linearisation and a few sweeps over the sites; the residual is how far the mean of v moved."""
         before = self.belief.mean
-        self._chunks.sweep(self._pool, Look(self.belief, self.points, BLENDING[self._share]))
+        self._chunks.sweep(self._pool, Look(self.belief, self.points, self._follow * BLENDING[self._share]))
+        self._follow *= self._fading
         if self._begun:
             self._engine.resume()
         self._begun = True
+        if self._then is not None:
+            self._chunks.sweep(self._then, Look(self.belief, self.points, 1.0))
         for _ in range(_SWEEPS):
             self._engine.step()
         residual = float((self.belief.mean - before).abs().max())

@@ -17,7 +17,7 @@ from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import GaussianPosterior
-from bagwise.inference.bag_curves import curve_step
+from bagwise.inference.bag_curves import curve_step, turn_step
 from bagwise.inference.bag_propagation import BagPropagation, joined_posterior
 from bagwise.inference.chunks import OfColumn
 from bagwise.inference.expectation_propagation import ExpectationPropagation
@@ -113,7 +113,7 @@ def _settled_sites(state: BagPropagation, limits: Limits, ceiling: torch.Tensor)
 
 def _by_curves(state: BagPropagation, lines: Inferred, limits: Limits, ceiling: torch.Tensor) -> Inferred:
     """Sites that match moments, from where lines have settled; the answer of lines where these do not settle."""
-    state.look_by(curve_step)
+    state.look_by(turn_step, curve_step)
     try:
         found = _settled_sites(state, limits, ceiling)
     except NumericalError as error:
