@@ -10,6 +10,7 @@ from tests.problems import random_bags
 
 from bagwise.evidence.statements import count
 from bagwise.metrics import count_report
+from bagwise.models._base.fit_record import FitRecord
 from bagwise.predict.counts import FractionSummary
 from bagwise.report.answers import Answers, ClassAnswers, ReportedCounts, _as_labels
 from bagwise.report.content import headlines, mixing_warning, reports
@@ -64,4 +65,5 @@ def test_log_likelihood_is_compared_with_that_of_a_constant():
 )
 def test_chains_are_announced_where_either_figure_is_bad(r_hat, ess, announced):
     table = pd.DataFrame({"r_hat": [1.0, r_hat], "ess_bulk": [1000.0, ess]})
-    assert (mixing_warning(SimpleNamespace(diagnostics_=table)) is not None) is announced
+    record = FitRecord(chains=SimpleNamespace(table=table))
+    assert (mixing_warning(SimpleNamespace(fit_record=lambda: record)) is not None) is announced

@@ -23,7 +23,7 @@ from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
 from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
 from bagwise.inference.laplace.mode import FLOOR, ModeLimits
 from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
-from bagwise.inference.loop import Callback, Trace, Watch, one_after_the_other
+from bagwise.inference.loop import Callback, Watch, one_after_the_other
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
 from bagwise.models._base.learned_kernel import start_kernel, warn_if_unsettled
@@ -138,7 +138,6 @@ class GPMIL(BagClassifier):
     )
 
     witness_rows_: list[list[int]]
-    learning_trace_: Trace | None
 
     def __init__(
         self,

@@ -53,10 +53,9 @@ class ChainAnswers:
         return for_arviz({"posterior": named, "posterior_weights": {"v": v}})
 
     def _watched(self) -> Chains:
-        chains: Chains | None = getattr(self, "chains_", None)
-        if chains is None:
+        if self.chains_ is None:
             raise AttributeError(f"this {type(self).__name__} was not fitted with inference='gibbs': it has no chains.")
-        return chains
+        return self.chains_
 
 
 def for_arviz(groups: dict[str, dict[str, Any]]) -> Any:
