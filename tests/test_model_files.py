@@ -54,6 +54,29 @@ def test_file_of_schema_1_keeps_its_own_settings_where_defaults_have_changed():
     assert bagwise.load(fixture("vgpmil")).H == 100.0
 
 
+# ---------------------------------------------------------------- files of this schema
+NEWER = sorted((Path(__file__).parent / "fixtures" / "schema2").glob("*.safetensors"))  # by tests/fixtures/make.py
+
+
+@pytest.mark.parametrize("path", NEWER, ids=lambda path: path.stem)
+def test_files_of_schema_2_still_give_their_answers(path):
+    """Of instances exactly, unless they are averages: those of classes, and all of bags."""
+    averaging = 0.03 if path.stem == "gpmil_mode" else 5e-3
+    with np.load(path.with_suffix(".npz")) as known:
+        bags = Bags(known["X"], known["index"], weight=known.get("weight"))
+        model = bagwise.load(path)
+        rounding = averaging if path.stem.startswith(("bag_gp_class", "bag_gp_candidates")) else 1e-10
+        np.testing.assert_allclose(model.predict_instance_proba(bags), known["instance"], rtol=0, atol=rounding)
+        np.testing.assert_allclose(model.predict_proba(bags), known["bag"], rtol=0, atol=averaging)
+
+
+def test_effect_of_a_bag_that_a_file_gives_as_one_number_is_common_to_the_bag():
+    path = next(path for path in NEWER if path.stem == "bag_gp_effect_of_one_number")
+    assert read_model(path)[0]["features"]["effect"] == 0.5
+    effect = bagwise.load(path).group_effect_
+    assert (effect.common, effect.own) == (0.5, 0.0)
+
+
 # ---------------------------------------------------------------- damage
 
 
