@@ -2,8 +2,8 @@
 
 from tests.mutants.mutant import mutants_of
 
-CANDIDATES = "baselines/test_candidates.py"
-FRACTIONS = "baselines/test_fractions.py"
+CANDIDATES = "baselines/_base/test_candidate_baseline.py baselines/test_pl_knn.py baselines/test_clpl.py baselines/test_pl_aggd.py baselines/test_sure.py baselines/test_conditional_mixture.py"
+FRACTIONS = "baselines/_base/test_fraction_baseline.py baselines/test_mean_map.py baselines/test_em_proportions.py baselines/test_inv_cal.py baselines/test_proportion_svm.py"
 
 MUTANTS = [
     *mutants_of(
@@ -29,17 +29,17 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/_base/kernel_baseline.py",
-        "baselines/test_support_vector_baselines.py",
+        "baselines/test_sil.py baselines/test_mi_svm.py baselines/test_mi_svm_witness.py baselines/test_nsk.py baselines/test_sb_mil.py baselines/_base/test_smo.py baselines/_base/test_linear_programme.py baselines/test_mica.py baselines/test_annealed_svm.py baselines/_base/test_alternation.py",
         ("the kernel of bags is a sum", "axis=1) / sizes / sizes[:, None]", "axis=1)"),
     ),
     *mutants_of(
         "baselines/_base/smo.py",
-        "baselines/test_support_vector_baselines.py",
+        "baselines/test_sil.py baselines/test_mi_svm.py baselines/test_mi_svm_witness.py baselines/test_nsk.py baselines/test_sb_mil.py baselines/_base/test_smo.py baselines/_base/test_linear_programme.py baselines/test_mica.py baselines/test_annealed_svm.py baselines/_base/test_alternation.py",
         ("every margin is one", "slope = y * margin", "slope = y * 1.0"),
     ),
     *mutants_of(
         "baselines/mi_svm.py",
-        "baselines/test_support_vector_baselines.py",
+        "baselines/test_sil.py baselines/test_mi_svm.py baselines/test_mi_svm_witness.py baselines/test_nsk.py baselines/test_sb_mil.py baselines/_base/test_smo.py baselines/_base/test_linear_programme.py baselines/test_mica.py baselines/test_annealed_svm.py baselines/_base/test_alternation.py",
         (
             "a positive bag may lose all its positives",
             "labels[first_largest(values, bags)[y == 1]] = True",
@@ -48,7 +48,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/citation_knn.py",
-        "baselines/test_bags_and_networks.py",
+        "baselines/test_citation_knn.py baselines/test_miles.py baselines/test_attention_mil.py",
         ("citers do not vote", "(distance <= self.reach).astype(float)", "(distance < -1.0).astype(float)"),
     ),
     *mutants_of(
@@ -101,7 +101,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/totals/group_totals.py",
-        "baselines/totals/test_totals.py",
+        "baselines/totals/test_group_totals.py baselines/totals/test_rate_bounds.py baselines/totals/test_goodman.py baselines/totals/test_king.py",
         (
             "nobody else may be positive",
             "np.clip((t - (1.0 - x)) / safe, 0.0, 1.0)",
@@ -111,7 +111,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/totals/king.py",
-        "baselines/totals/test_totals.py",
+        "baselines/totals/test_group_totals.py baselines/totals/test_rate_bounds.py baselines/totals/test_goodman.py baselines/totals/test_king.py",
         (
             "the square is not divided by",
             "len(t) * np.log(chance_of_the_square(law))",
@@ -122,7 +122,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/totals/goodman.py",
-        "baselines/totals/test_totals.py",
+        "baselines/totals/test_group_totals.py baselines/totals/test_rate_bounds.py baselines/totals/test_goodman.py baselines/totals/test_king.py",
         (
             "the interval has half its width",
             "stats.t.ppf(0.5 + 0.5 * level, self._rest)",

@@ -223,7 +223,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/_base/calibration.py",
-        "baselines/test_bag_weights.py",
+        "baselines/_base/test_baseline.py",
         ("the sigmoid has no weights", "off = weight * (expit(odds) - target)", "off = expit(odds) - target"),
     ),
     *mutants_of(

@@ -1,4 +1,4 @@
-"""Baselines and weights of bags: whole numbers are the same as repeated bags."""
+"""What baselines share: whole weights are the same as repeated bags."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,11 @@ from bagwise.baselines import (
 )
 
 WEIGHTS = np.array([2, 1, 3, 1, 1, 2, 1, 1, 2, 2, 3, 1, 1, 2, 1, 1.0])
+
+
 TIMES = np.repeat(np.arange(16), WEIGHTS.astype(int))
+
+
 RANDOM = 3
 
 
