@@ -2,20 +2,29 @@
 
 import itertools
 
+import mpmath
 import numpy as np
 import pytest
+import scipy.special
 import torch
 from scipy.stats import norm
+from tests.numerics.digits import rounded
 from tests.problems import enumerate_signs, segments_of
 
 from bagwise.bag_models.counts import ProbitCounts, label_terms
 from bagwise.bags import ragged_ranges
 from bagwise.evidence.counts import CountEvidence, possible_counts
 from bagwise.evidence.statements import Evidence, count, fraction, label, log_potentials
+from bagwise.numerics.segments import Segments
 
 CPU = torch.device("cpu")
+
+
 NAN = np.nan
+
+
 RULES = {0.0: lambda k: float(k == 0), 1.0: lambda k: float(k >= 1)}
+
 
 # Nine potentials on a bag of 8, with the noise of labels.
 NINE = {
@@ -104,12 +113,15 @@ def test_g_is_the_gradient_of_log_z():
 
 # ---------------------------------------------------------------- nine potentials on bags of 8
 
+
 KNOWN = {
     "none known": [NAN] * 8,
     "one of each": [NAN, 1, NAN, NAN, 0, NAN, NAN, NAN],
     "three positives": [1, NAN, 1, NAN, NAN, 1, NAN, NAN],
     "all but one": [1, 1, 0, NAN, 1, 0, 0, 0],
 }
+
+
 # A known instance can contradict its bag: these leave no labelling at all.
 IMPOSSIBLE = {
     ("label 0", "one of each"),
@@ -118,6 +130,8 @@ IMPOSSIBLE = {
     ("fraction 1", "one of each"),
     ("fraction 1", "all but one"),
 }
+
+
 CASES = [(name, known) for name in NINE for known in KNOWN if (name, known) not in IMPOSSIBLE]
 
 
@@ -355,3 +369,57 @@ def test_possible_counts_lie_between_known_positives_and_known_negatives():
     low, high = possible_counts(np.array([NAN, 1, 0, 1, NAN, NAN, 0]), np.array([3, 1, 3]))
     assert low.tolist() == [1, 1, 0]
     assert high.tolist() == [2, 1, 2]
+
+
+def exact_g(bag, label):
+    """G of (0.2) for one bag, by its definition."""
+    with mpmath.workdps(900):
+        f = [mpmath.mpf(float(value)) for value in bag]
+        below = {value: mpmath.ncdf(-value) for value in set(f)}
+        negative = mpmath.fprod(below[value] for value in f)
+        weight = negative / (1 - negative) if label == 1 else mpmath.mpf(-1)
+        pull = {value: float(mpmath.npdf(value) / below[value] * weight) for value in below}
+        return [pull[value] for value in f]
+
+
+BAGS = [
+    [-45.0],
+    [-40.0, -38.0, -45.0, -60.0],
+    [-4.375, -30.0],  # log(-log P(all negative)) just below -12 …
+    [-4.36, -30.0],  # … and just above
+    [-3.1, -2.9, 0.0, 1.0],
+    [-9.0, 20.0],
+    [-8.0] * 500,
+    [8.0, 9.0],
+]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)], ids=["double", "single"]
+)
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_pull_of_a_label_against_900_digits(dtype, tolerance, label):
+    sizes = [len(bag) for bag in BAGS]
+    f = rounded([value for bag in BAGS for value in bag], dtype)
+    segments = Segments(torch.tensor(np.concatenate([[0], np.cumsum(sizes)])))
+    _, g = label_terms(f[:, None], torch.full((len(BAGS), 1), label, dtype=dtype), segments)
+    expected = np.concatenate([exact_g(bag, label) for bag in f.double().split(sizes)])
+    tiny = torch.finfo(dtype).tiny  # below it nothing can be asked of a relative error
+    np.testing.assert_allclose(g[:, 0].double().numpy(), expected, rtol=tolerance, atol=10 * tiny)
+
+
+def test_pull_where_the_naive_form_gives_nothing():
+    """f = (-40, -38, -45, -60): the likeliest instance is pulled up by 38, not by 1e-14."""
+    f = torch.tensor([[-40.0], [-38.0], [-45.0], [-60.0]], dtype=torch.float64)
+    log_z, g = label_terms(f, torch.ones(1, 1, dtype=torch.float64), Segments(torch.tensor([0, 4])))
+    assert g.max().item() == pytest.approx(38.0, abs=0.05)
+    assert g.argmax().item() == 1
+    assert log_z.item() == pytest.approx(scipy.special.log_ndtr(-38.0), rel=1e-12)
+
+
+def test_pull_is_continuous_where_the_series_take_over():
+    """A step of 1e-9 across every threshold moves G by about as much, in either arithmetic's direction."""
+    for f0 in (-5.0, -3.0, scipy.special.ndtri_exp(-12.0), scipy.special.ndtri_exp(-20.0)):
+        f = torch.tensor([[f0 - 1e-9], [f0 + 1e-9]], dtype=torch.float64)
+        _, g = label_terms(f, torch.ones(2, 1, dtype=torch.float64), Segments(torch.tensor([0, 1, 2])))
+        assert abs(float(g[0] - g[1])) < 1e-8

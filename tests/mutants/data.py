@@ -138,7 +138,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/plain_json.py",
-        "bench/test_store.py",
+        "io/test_plain_json.py bench/test_store.py",
         ("infinity becomes undefined", "return None if math.isnan(value) else str(value)", "return None"),
     ),
     *mutants_of(
@@ -188,7 +188,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "datasets/dealing.py",
-        "datasets/test_labels.py",
+        "datasets/test_groups.py datasets/test_labels.py",
         (
             "instances on the border's other side are drawn",
             "rows[side * wave(rows) > margin]",
@@ -203,7 +203,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "datasets/labels.py",
-        "datasets/test_labels.py",
+        "datasets/test_groups.py datasets/test_labels.py",
         (
             "an image may be used twice",
             "images[random.permutation(len(images))[:n]]",

@@ -207,7 +207,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/summary.py",
-        "bench/test_summary.py",
+        "bench/test_render.py bench/test_description.py bench/test_summary.py",
         (
             "the overlap of training sets is upside down",
             'record["sizes"]["test"] / record["sizes"]["train"]',
@@ -225,7 +225,7 @@ MUTANTS = [
     *mutants_of(
         "bench/cells.py",
         (
-            "bench/test_run.py ::test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits "
+            "bench/test_cells.py ::test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits "
             "::test_only_restricts_models_and_sets ::test_quick_cells_are_cells_of_the_full_table"
         ),
         (
@@ -241,13 +241,13 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/store.py",
-        "bench/test_store.py",
+        "io/test_plain_json.py bench/test_store.py",
         ("cells with an error are finished", 'and record["error"] is None', ""),
         ("other settings are no reason to measure again", 'record["fingerprint"] == cell.fingerprint', "True"),
     ),
     *mutants_of(
         "bench/protocols.py",
-        "bench/test_protocols.py",
+        "bench/test_candidate_splits.py bench/test_generated.py bench/test_protocols.py",
         (
             "training bags are tested",
             "train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)",
@@ -262,7 +262,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/candidate_splits.py",
-        "bench/test_protocols.py",
+        "bench/test_candidate_splits.py bench/test_generated.py bench/test_protocols.py",
         ("columns are scaled by all bags", "X[learn[bags.index]].var(axis=0", "X.var(axis=0"),
     ),
     *mutants_of(
@@ -286,7 +286,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/description.py",
-        "bench/test_tables.py ::test_typed_figures",
+        "bench/test_description.py ::test_typed_figures",
         (
             "the spread of a published figure is not scaled",
             "float(spread) * scale if spread",

@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 import scipy.special
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from tests.numerics.digits import rounded
 
-from bagwise.bag_models.counts import label_terms
 from bagwise.numerics import special
-from bagwise.numerics.segments import Segments
 
 GRID = np.array(
     [-45.0, -40.0, -38.0, -20.0, -13.0, -8.3, -5.001, -4.999, -3.001, -2.999, -1.0, -1e-9, 0.0, 0.7, 6.0, 20.0]
 )
+
+
 ARITHMETIC = [(torch.float64, 1e-13), (torch.float32, 2e-5)]
+
+
 kinds = pytest.mark.parametrize(("dtype", "tolerance"), ARITHMETIC, ids=["float64", "float32"])
 
 
@@ -25,10 +26,6 @@ def exact(function, values, digits=900):
     """The function in arithmetic of many digits, rounded at the very end."""
     with mpmath.workdps(digits):
         return np.array([float(function(mpmath.mpf(float(value)))) for value in np.ravel(values)])
-
-
-def rounded(values, dtype):
-    return torch.tensor(values, dtype=dtype)
 
 
 def assert_close(found, expected, tolerance):
@@ -84,63 +81,6 @@ def test_log_probability_of_at_least_one(dtype, tolerance):
     )
 
 
-# ---------------------------------------------------------------- "at least one" from end to end
-
-
-def exact_g(bag, label):
-    """G of (0.2) for one bag, by its definition."""
-    with mpmath.workdps(900):
-        f = [mpmath.mpf(float(value)) for value in bag]
-        below = {value: mpmath.ncdf(-value) for value in set(f)}
-        negative = mpmath.fprod(below[value] for value in f)
-        weight = negative / (1 - negative) if label == 1 else mpmath.mpf(-1)
-        pull = {value: float(mpmath.npdf(value) / below[value] * weight) for value in below}
-        return [pull[value] for value in f]
-
-
-BAGS = [
-    [-45.0],
-    [-40.0, -38.0, -45.0, -60.0],
-    [-4.375, -30.0],  # log(-log P(all negative)) just below -12 …
-    [-4.36, -30.0],  # … and just above
-    [-3.1, -2.9, 0.0, 1.0],
-    [-9.0, 20.0],
-    [-8.0] * 500,
-    [8.0, 9.0],
-]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)], ids=["double", "single"]
-)
-@pytest.mark.parametrize("label", [0.0, 1.0])
-def test_pull_of_a_label_against_900_digits(dtype, tolerance, label):
-    sizes = [len(bag) for bag in BAGS]
-    f = rounded([value for bag in BAGS for value in bag], dtype)
-    segments = Segments(torch.tensor(np.concatenate([[0], np.cumsum(sizes)])))
-    _, g = label_terms(f[:, None], torch.full((len(BAGS), 1), label, dtype=dtype), segments)
-    expected = np.concatenate([exact_g(bag, label) for bag in f.double().split(sizes)])
-    tiny = torch.finfo(dtype).tiny  # below it nothing can be asked of a relative error
-    np.testing.assert_allclose(g[:, 0].double().numpy(), expected, rtol=tolerance, atol=10 * tiny)
-
-
-def test_pull_where_the_naive_form_gives_nothing():
-    """f = (-40, -38, -45, -60): the likeliest instance is pulled up by 38, not by 1e-14."""
-    f = torch.tensor([[-40.0], [-38.0], [-45.0], [-60.0]], dtype=torch.float64)
-    log_z, g = label_terms(f, torch.ones(1, 1, dtype=torch.float64), Segments(torch.tensor([0, 4])))
-    assert g.max().item() == pytest.approx(38.0, abs=0.05)
-    assert g.argmax().item() == 1
-    assert log_z.item() == pytest.approx(scipy.special.log_ndtr(-38.0), rel=1e-12)
-
-
-def test_pull_is_continuous_where_the_series_take_over():
-    """A step of 1e-9 across every threshold moves G by about as much, in either arithmetic's direction."""
-    for f0 in (-5.0, -3.0, scipy.special.ndtri_exp(-12.0), scipy.special.ndtri_exp(-20.0)):
-        f = torch.tensor([[f0 - 1e-9], [f0 + 1e-9]], dtype=torch.float64)
-        _, g = label_terms(f, torch.ones(2, 1, dtype=torch.float64), Segments(torch.tensor([0, 1, 2])))
-        assert abs(float(g[0] - g[1])) < 1e-8
-
-
 # ---------------------------------------------------------------- the logistic law
 
 
@@ -190,53 +130,3 @@ def test_ndtri_exp_in_single_precision():
     t = -torch.logspace(-5, 3, 200)
     expected = scipy.special.ndtri_exp(t.double().numpy())
     np.testing.assert_allclose(special.ndtri_exp(t).double().numpy(), expected, rtol=1e-5, atol=1e-5)
-
-
-# ---------------------------------------------------------------- bags
-
-
-@st.composite
-def ragged(draw):
-    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
-    columns = draw(st.sampled_from([None, 1, 3]))
-    shape = (sum(sizes),) if columns is None else (sum(sizes), columns)
-    values = draw(st.lists(st.floats(-700, 700), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
-    return sizes, torch.tensor(values, dtype=torch.float64).reshape(shape)
-
-
-@given(ragged())
-@settings(max_examples=60, deadline=None)
-def test_segments_equal_plain_loops(problem):
-    sizes, x = problem
-    segments = Segments(torch.tensor(np.concatenate([[0], np.cumsum(sizes)])))
-    parts = x.split(sizes)
-    loops = {
-        "sum": [part.sum(0) for part in parts],
-        "max": [part.amax(0) for part in parts],
-        "logsumexp": [part.logsumexp(0) for part in parts],
-    }
-    for name, expected in loops.items():
-        torch.testing.assert_close(getattr(segments, name)(x), torch.stack(expected), rtol=1e-12, atol=1e-9)
-    spread = torch.cat([part.sum(0, keepdim=True).expand_as(part) for part in parts])
-    torch.testing.assert_close(segments.spread(segments.sum(x)), spread, rtol=1e-12, atol=1e-9)
-    assert len(segments) == len(sizes)
-
-
-def test_first_largest_is_the_first_row_where_several_are_largest():
-    segments = Segments(torch.tensor([0, 3, 5, 6]))
-    assert segments.first_largest(torch.tensor([1.0, 2.0, 2.0, 4.0, 4.0, -1.0])).tolist() == [1, 3, 5]
-
-
-def test_segments_take_any_layout_and_minus_infinity():
-    segments = Segments(torch.tensor([0, 2, 5]))
-    across = torch.arange(10.0).reshape(2, 5).T
-    assert segments.sum(across).tolist() == [[1.0, 11.0], [9.0, 24.0]]
-    nothing = torch.tensor([-math.inf, -math.inf, 0.0, -math.inf, 0.0])
-    assert segments.logsumexp(nothing).tolist() == [-math.inf, pytest.approx(math.log(2))]
-
-
-def test_logsumexp_of_bags_has_the_right_gradient():
-    x = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    Segments(torch.tensor([0, 2, 5])).logsumexp(x).sum().backward()
-    expected = torch.cat([part.softmax(0) for part in x.detach().split([2, 3])])
-    torch.testing.assert_close(x.grad, expected)

@@ -1,4 +1,4 @@
-"""``bagwise bench`` as a user meets it."""
+"""``bagwise bench`` and the plain command."""
 
 import subprocess
 import sys
@@ -10,8 +10,6 @@ from typer.testing import CliRunner
 
 import bagwise.cli.bench
 from bagwise.bench import __main__ as plain
-from bagwise.bench.render import html_page
-from bagwise.bench.summary import summarise
 from bagwise.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -93,8 +91,3 @@ def test_plain_command_measures_the_table_of_recovery(tmp_path):
     chosen = ("--quick", "--rounds", "1", "--only", "BagGP,one-function", "-j", "1")
     assert plain.run_from_arguments(["recovery", *chosen, "-o", str(tmp_path)]) == 0
     assert (tmp_path / "recovery.md").is_file()
-
-
-def test_a_page_of_nothing_is_still_a_page():
-    page = html_page([summarise(tiny_table(), [], n_wanted=18)])
-    assert "0 of 18 cells measured" in page
