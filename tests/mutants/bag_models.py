@@ -7,7 +7,7 @@ RULES = "bag_models/test_rule_answers.py"
 MUTANTS = [
     *mutants_of(
         "bag_models/counts.py",
-        "bag_models/test_counts.py",
+        "bag_models/test_counts.py evidence/test_counts.py",
         ("noise shrinks labels by half of what it should", "math.log1p(-2.0 * noise)", "math.log1p(-noise)"),
         ("negatives pull upwards", "- torch.exp(found.log_rbar", "+ torch.exp(found.log_rbar"),
         (

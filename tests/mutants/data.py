@@ -85,7 +85,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/npz.py",
-        "io/test_tables.py",
+        "io/test_npz.py",
         ("labels follow the numbers of bags, not their order", "return y if order is None else y[order]", "return y"),
         (
             "unknown instances are negative",
@@ -100,7 +100,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/bag_data.py",
-        "io/test_tables.py",
+        "io/test_bag_data.py",
         (
             "instance labels of a table stay in its order",
             "frame[list(instance_labels)].to_numpy()[bags.rows]",
@@ -133,7 +133,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/table_sizes.py",
-        "io/test_limits.py ::test_compressed_table_beyond_the_limit_is_refused",
+        "io/test_table_sizes.py ::test_compressed_table_beyond_the_limit_is_refused",
         ("cells are not counted, only letters", "len(data) + _CELL * (data.count", "len(data) + 0 * (data.count"),
     ),
     *mutants_of(
@@ -143,7 +143,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_archives.py",
-        "io/test_limits.py ::test_array_beyond_the_limit_is_refused_by_name_and_size",
+        "test_archives.py ::test_array_beyond_the_limit_is_refused_by_name_and_size",
         (
             "each array has the whole limit for itself",
             "self._size + math.prod(shape) * _bytes_in_memory(kind)",
@@ -203,7 +203,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "datasets/labels.py",
-        "datasets/test_groups.py datasets/test_labels.py",
+        "datasets/test_labels.py datasets/test_groups.py",
         (
             "an image may be used twice",
             "images[random.permutation(len(images))[:n]]",

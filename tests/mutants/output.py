@@ -143,7 +143,7 @@ MUTANTS = [
     *mutants_of(
         "cli/options.py",
         (
-            "cli/test_app.py ::test_values_are_read_as_what_they_are cli/test_outputs.py "
+            "cli/test_options.py ::test_values_are_read_as_what_they_are cli/test_outputs.py "
             "::test_two_outputs_in_one_file_are_refused_before_anything_is_written "
             "::test_cli_refuses_to_overwrite_its_data"
         ),
@@ -177,7 +177,7 @@ MUTANTS = [
     *mutants_of(
         "cli/suggest.py",
         (
-            "cli/test_app.py ::test_only_what_is_not_known_is_suggested "
+            "cli/test_suggest.py ::test_only_what_is_not_known_is_suggested "
             "::test_bags_without_a_label_are_suggested_first "
             "::test_suggestions_for_several_labels_and_archives"
         ),
@@ -198,7 +198,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "labelling/gate.py",
-        "labelling/test_server.py",
+        "labelling/test_gate.py labelling/test_server.py",
         (
             "other machines are let in unasked",
             "if not is_loopback(host) and not allow_others:",
@@ -207,7 +207,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/summary.py",
-        "bench/test_render.py bench/test_description.py bench/test_summary.py",
+        "bench/test_summary.py bench/test_render.py bench/test_description.py",
         (
             "the overlap of training sets is upside down",
             'record["sizes"]["test"] / record["sizes"]["train"]',
@@ -241,13 +241,13 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/store.py",
-        "io/test_plain_json.py bench/test_store.py",
+        "bench/test_store.py io/test_plain_json.py",
         ("cells with an error are finished", 'and record["error"] is None', ""),
         ("other settings are no reason to measure again", 'record["fingerprint"] == cell.fingerprint', "True"),
     ),
     *mutants_of(
         "bench/protocols.py",
-        "bench/test_candidate_splits.py bench/test_generated.py bench/test_protocols.py",
+        "bench/test_protocols.py bench/test_candidate_splits.py bench/test_generated.py",
         (
             "training bags are tested",
             "train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)",

@@ -1,4 +1,4 @@
-"""What the tests of numerics share."""
+"""Numbers of many digits, rounded."""
 
 import torch
 

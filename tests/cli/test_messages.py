@@ -1,4 +1,4 @@
-"""What ``bagwise fit`` says at the end is true."""
+"""What the command line says of a fit."""
 
 import pandas as pd
 import pytest
