@@ -21,11 +21,6 @@ def test_made_bags_tell_the_truth(n_features):
     assert set(counts) == {0, 1, 2}
 
 
-def test_the_margin_stays_empty():
-    bags, _, _ = make_bags(20, margin=0.3, random_state=0)
-    assert np.abs(wave(bags.X)).min() > 0.3
-
-
 def test_one_shape_of_an_active_molecule_fits_the_receptor():
     bags, y, instance_y, relevant = make_molecule_bags(400, n_features=30, n_relevant=6, tightness=0.5, random_state=0)
     assert bags.shape == (400, 30)

@@ -60,7 +60,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bag_models/dirichlet.py",
-        "bag_models/test_dirichlet.py equivalence/test_candidate_solvers.py",
+        "bag_models/test_dirichlet.py inference/candidates/test_sparse.py equivalence/test_candidate_solvers.py",
         (
             "the log-normal law has the mode of the Gamma law for its mean",
             "torch.log(alpha) - 0.5 * noise",

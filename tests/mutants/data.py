@@ -5,7 +5,7 @@ from tests.mutants.mutant import mutants_of
 MUTANTS = [
     *mutants_of(
         "_bag_contents.py",
-        "test_bags.py",
+        "test_bag_contents.py",
         (
             "known labels stay where they were when rows are sorted",
             'each = {"rows": self._rows, "known": self._known, "part": self._part, "weight": self._weight}\n',
@@ -24,7 +24,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_long_tables.py",
-        "test_bags.py",
+        "test_long_tables.py",
         (
             "instance labels come in the order of the table",
             "frame[instance_label].to_numpy()[bags.rows]",
@@ -33,7 +33,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_validation.py",
-        "test_bags.py",
+        "test_bag_arrays.py test_indexing.py test_long_tables.py test_bag_contents.py test_bags.py",
         (
             "labels by id come in the order of the labels",
             "values[[position[name] for name in ids]]",
@@ -47,7 +47,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_matrices.py",
-        "test_bags.py",
+        "test_bag_arrays.py test_indexing.py test_long_tables.py test_bag_contents.py test_bags.py",
         ("single precision becomes double", "np.float32 if kind == np.float32 else np.float64", "np.float64"),
     ),
     *mutants_of(
@@ -188,7 +188,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "datasets/dealing.py",
-        "datasets/test_groups.py datasets/test_labels.py",
+        "datasets/test_dealing.py datasets/test_groups.py datasets/test_labels.py",
         (
             "instances on the border's other side are drawn",
             "rows[side * wave(rows) > margin]",
@@ -203,7 +203,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "datasets/labels.py",
-        "datasets/test_labels.py datasets/test_groups.py",
+        "datasets/test_labels.py datasets/test_dealing.py datasets/test_groups.py",
         (
             "an image may be used twice",
             "images[random.permutation(len(images))[:n]]",

@@ -4,7 +4,7 @@ from tests.mutants.mutant import mutants_of
 
 SUGGEST = "test_suggestions.py"
 PAGE = (
-    "report/test_page.py ::test_only_bags_that_are_judged_wrongly_are_called_so "
+    "report/test_bag_cards.py ::test_only_bags_that_are_judged_wrongly_are_called_so "
     "::test_a_class_that_is_right_with_a_small_probability_is_no_mistake "
     "::test_bags_are_chosen_once_and_for_a_reason"
 )
@@ -103,7 +103,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "report/answers.py",
-        "report/test_answers.py",
+        "report/test_answers.py report/test_content.py",
         (
             "a class of several candidates counts as known",
             "sure = np.sum(table, axis=1, keepdims=True) == 1",
@@ -118,7 +118,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "report/content.py",
-        "report/test_answers.py",
+        "report/test_content.py report/test_answers.py",
         (
             "what a constant would reach has the wrong base",
             "p * math.log(p) for p in (share, 1.0 - share)",
@@ -137,7 +137,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "report/figures.py",
-        "report/test_page.py ::test_a_wild_start_does_not_flatten_the_course",
+        "report/test_figures.py ::test_a_wild_start_does_not_flatten_the_course",
         ("the start decides about the view", "values[len(values) // 4 :]", "values[: len(values) // 4]"),
     ),
     *mutants_of(

@@ -91,7 +91,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_columns.py",
-        "test_columns.py",
+        "test_columns.py test_frames.py test_joined_bags.py",
         (
             "metadata stay where they were",
             "{name: values[rows] for name, values in self._columns.items()}",
@@ -101,7 +101,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_frames.py",
-        "test_columns.py",
+        "test_frames.py test_joined_bags.py test_columns.py",
         (
             "results are always pandas frames",
             "if kind == PANDAS:\n        return frame",

@@ -1,4 +1,4 @@
-"""Rows that stand for many individuals: weights of bags, and tables of totals."""
+"""Rows that stand for many individuals."""
 
 import numpy as np
 import pandas as pd
