@@ -6,6 +6,7 @@ from tests.cli.command import done, refused
 
 from bagwise import load
 from bagwise.io import read_table
+from bagwise.io.npz import Described, read_archive
 
 
 def test_labels_of_slides_and_of_patients_are_learned_from_together(slides, tmp_path):
@@ -35,6 +36,7 @@ def archive(tmp_path):
     X[(bag % 2 == 1) & (np.arange(48) % 6 == 0), 0] += 4.0
     order = rng.permutation(48)
     beside = {"slide": slide[order], "x": np.arange(48)[order], "clinic": np.array(list("aabbccdd"))}
+    beside["ward"] = beside["clinic"][bag[order]]  # by row instead of by bag
     np.savez(tmp_path / "bags.npz", X=X[order], bag=bag[order], y=np.arange(8) % 2, **beside)
     return tmp_path / "bags.npz"
 
@@ -50,6 +52,8 @@ def test_parts_groups_and_metadata_of_an_archive_are_arrays(archive, tmp_path):
     assert (parts["size"] == 3).all()
     assert (rows["x"] // 3 == rows["part"].str[1:].astype(int)).all()
     done("evaluate", tmp_path / "model", archive, "--folds", 4)
+    given = [read_archive(archive, described=Described(group=group)).bags.group for group in ("clinic", "ward")]
+    assert given[0] == given[1]
     message = refused("fit", archive, "--part", "section", "-o", tmp_path / "other")
     assert "has no array 'section'" in message
     wrong = refused("fit", archive, "--group", "x", "-o", tmp_path / "other")

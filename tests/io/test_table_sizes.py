@@ -21,7 +21,7 @@ def one_megabyte(monkeypatch):
     return new_one_megabyte(monkeypatch)
 
 
-def big_table(n_rows=40_000):
+def big_table(n_rows=60_000):
     return pd.DataFrame({"bag": ["a"] * n_rows, "x": np.zeros(n_rows), "y": np.zeros(n_rows)})
 
 
