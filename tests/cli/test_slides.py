@@ -5,6 +5,7 @@ import shlex
 
 import numpy as np
 import pandas as pd
+import pytest
 from tests.cli.command import done, refused
 from tests.cli.slide_files import GRID
 
