@@ -357,11 +357,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "inference/laplace/around_mode.py",
-        (
-            "inference/kernel_learning/test_by_moments.py "
-            "::test_gradient_in_the_features_equals_finite_differences_with_the_mode_found_again "
-            "::test_evidence_is_close_to_quadrature_on_a_large_bag_with_a_two_dimensional_latent"
-        ),
+        "inference/laplace/test_around_mode.py",
         ("the evidence misses the determinant", " - 0.5 * logdet(self._metric(rows, moving).lower)", ""),
         (
             "the mode does not move with the kernel",
@@ -371,11 +367,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "inference/kernel_learning/by_moments.py",
-        (
-            "inference/kernel_learning/test_by_moments.py "
-            "::test_gradient_in_the_features_equals_finite_differences_with_the_mode_found_again "
-            "::test_evidence_is_close_to_quadrature_on_a_large_bag_with_a_two_dimensional_latent"
-        ),
+        "inference/laplace/test_around_mode.py",
         (
             "the variance of a potential is left out",
             "spread + self._variance + _LEAST_VARIANCE",
