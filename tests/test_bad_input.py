@@ -37,13 +37,13 @@ def saved(bags, y, tmp_path):
 @pytest.mark.parametrize(
     "nothing", [[], (), np.zeros((0, 3)), pd.DataFrame({"u": []}), scipy.sparse.csr_matrix((0, 3))]
 )
-def test_no_bags(nothing):
+def test_fit_without_bags_is_refused(nothing):
     with pytest.raises(BagDataError, match=r"0 sample\(s\)"):
         model().fit(nothing, [])
 
 
 @pytest.mark.parametrize("none", [np.zeros((3, 0)), [np.zeros((1, 0)), np.zeros((2, 0))]])
-def test_no_features(none):
+def test_fit_without_features_is_refused(none):
     with pytest.raises(BagDataError, match=r"0 feature\(s\)"):
         model().fit(none, [0, 1, 1][: len(none)])
 

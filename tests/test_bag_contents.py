@@ -69,7 +69,7 @@ def test_known_labels_enter_by_the_front_door_only(bags):
         (["p"] * 6, "expected 0, 1 or NaN for every instance"),
     ],
 )
-def test_bad_known_labels(bags, z, message):
+def test_known_labels_that_are_none_are_refused(bags, z, message):
     with pytest.raises(BagDataError, match=message):
         bags.with_known(z)
 

@@ -184,7 +184,7 @@ def test_from_list_takes_frames_tensors_and_sparse_side_by_side(X):
         ([pd.DataFrame({"u": [1], "v": [2]}), pd.DataFrame({"v": [1], "u": [2]})], None, "bag '1' are not named as"),
     ],
 )
-def test_bad_lists(arrays, ids, message):
+def test_lists_that_are_no_bags_are_refused(arrays, ids, message):
     with pytest.raises(BagDataError, match=message):
         Bags.from_list(arrays, ids)
 
@@ -192,7 +192,7 @@ def test_bad_lists(arrays, ids, message):
 # ---------------------------------------------------------------- what estimators take
 
 
-def test_as_bags(bags, X):
+def test_bags_lists_and_plain_tables_are_taken_as_bags(bags, X):
     assert as_bags(bags) is bags
     assert as_bags([X[:2], X[2:]]).sizes.tolist() == [2, 4]
     assert as_bags((X[:2], X[2:])).sizes.tolist() == [2, 4]

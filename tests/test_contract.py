@@ -22,7 +22,7 @@ CHECKED = [
 
 @pytest.mark.parametrize(("name", "check"), CHECKED)
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:bagwise.ConvergenceWarning")
-def test_contract(name, check):
+def test_every_model_keeps_the_contract(name, check):
     check(cheap(name, MODELS))
 
 
@@ -65,7 +65,7 @@ NOT_EQUIVALENT = {
 )
 @pytest.mark.filterwarnings("ignore::bagwise.BagDataWarning")
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:bagwise.ConvergenceWarning")
-def test_scikit_learn_contract(name, settings):
+def test_every_model_keeps_the_contract_of_scikit_learn(name, settings):
     results = check_estimator(
         cheap(name, MODELS).set_params(**settings), on_skip=None, expected_failed_checks=NOT_EQUIVALENT
     )

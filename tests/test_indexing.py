@@ -85,7 +85,7 @@ def test_bootstrap_equals_a_plain_loop(numbers):
         ("x", KeyError, "there is no bag 'x'"),
     ],
 )
-def test_bad_keys(bags, key, kind, message):
+def test_keys_that_select_no_bags_are_refused(bags, key, kind, message):
     with pytest.raises(kind, match=message):
         bags[key]
 
@@ -94,5 +94,5 @@ def test_neighbouring_bags_are_not_copied(bags):
     assert np.shares_memory(bags[1:3].X, bags.X)
 
 
-def test_ragged_ranges():
+def test_ragged_ranges_are_the_rows_of_the_chosen_bags():
     assert ragged_ranges(np.array([4, 0, 9]), np.array([2, 3, 1])).tolist() == [4, 5, 0, 1, 2, 9]

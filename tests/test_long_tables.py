@@ -80,7 +80,7 @@ def test_a_label_that_varies_inside_a_bag_names_the_bag(frame, values, seen):
         ({"bag": "slide", "features": []}, r"0 feature\(s\)"),
     ],
 )
-def test_bad_columns(frame, arguments, message):
+def test_columns_that_cannot_be_used_are_refused(frame, arguments, message):
     with pytest.raises(BagDataError, match=message):
         Bags.from_frame(frame, **arguments)
 

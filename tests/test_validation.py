@@ -54,7 +54,7 @@ def test_wrong_feature_names_at_prediction(bags, y, names, message):
         (["a", "b", "\udcff", "a", "b"], r"the id of a bag is '\\udcff', which is not text"),
     ],
 )
-def test_bad_group_keys(groups, message):
+def test_group_keys_that_cannot_name_bags_are_refused(groups, message):
     with pytest.raises(BagDataError, match=message):
         Bags(np.zeros((5, 1)), groups)
 

@@ -16,7 +16,7 @@ def test_published_rows_are_recounted():
     assert (one.higher, one.equal, one.lower) == (0, 2, 0)
 
 
-def test_typed_figures():
+def test_typed_figures_become_rows_models_means_and_errors():
     found = typed("Here", [("a", "m"), ("b", "m")], "\n  row 88.5±3.5 -\n  other 1 2 \n", scale=0.01)
     assert [tuple(figure[1:]) for figure in found] == [
         ("row", "a", "m", pytest.approx(0.885), pytest.approx(0.035)),

@@ -79,7 +79,7 @@ def test_models_are_told_the_device_and_baselines_are_not():
     assert "device" not in build(Model("b", "BagStatisticsSVM"), 0, device="cuda:1").get_params()
 
 
-def test_class_answers():
+def test_class_answers_count_right_bags_and_instances_with_a_truth():
     class Classes:
         def predict_proba(self, bags):
             return np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
@@ -94,7 +94,7 @@ def test_class_answers():
     assert found == pytest.approx(expected | ranked)
 
 
-def test_lengthscale_answers():
+def test_lengthscale_answers_tell_the_learned_lengthscale():
     class Learned:
         class features_:
             kernel = make_kernel("rbf", 1, 2.5, torch.float64)

@@ -108,7 +108,7 @@ def test_pooled_joins_folds_before_it_measures():
     assert math.isnan(incomplete.pooled("calm", "probit", "instance auc"))
 
 
-def test_costs(values):
+def test_costs_are_medians_of_seconds_and_numbers_of_warnings(values):
     probit, small = summary_of(values).costs()
     assert (probit.n_cells, probit.fit_seconds, probit.predict_seconds, probit.n_warned) == (6, 2.0, 0.5, 0)
     assert small.n_warned == 6

@@ -123,7 +123,7 @@ def test_newsgroups_figures_of_haussmann(paper):
         assert line_of(text, printed, after="Data Set")[:2] == typed_row("newsgroups", place, name), name
 
 
-def test_miml_figures(paper):
+def test_miml_figures_are_those_of_the_paper(paper):
     text = paper(0)
     for row in (row for data in TABLES["miml"].sets for row in data.row_names):
         assert line_of(text, row) == typed_row("miml", "Wang & Pinar, table 4", row), row
@@ -147,7 +147,7 @@ def test_figures_of_kim_and_de_la_torre(paper):
     assert typed_row("recovery", "Kim & De la Torre, section 6.1", "fresh-functions", with_spread=True) == printed
 
 
-def test_candidate_figures(paper):
+def test_candidate_figures_are_those_of_the_paper(paper):
     text = paper(3)
     columns = {"mnist": 0, "fmnist": 1, "birdsong": 3}
     blocks = re.findall(r"^[^\t\n]*\t1\t(.+)\n[^\t\n]*\t2\t(.+)\n[^\t\n]*\t3\t(.+)$", text, re.M)[:3]
@@ -164,7 +164,7 @@ def test_candidate_figures(paper):
         assert typed_row("candidates", "Tang, Zhang & Zhang, table 4", f"{name}-1") == printed, name
 
 
-def test_group_figures(paper):
+def test_group_figures_are_those_of_the_paper(paper):
     found = re.search(r"yields a value of ([\d.]+) for .*? compared to ([\d.]+) for the one", paper(4))
     printed = [float(number) for number in found.groups()]
     assert typed_row("groups", "Kück & de Freitas, figure 3", "figure-3") == printed

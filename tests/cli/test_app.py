@@ -17,7 +17,7 @@ from bagwise.io import read_table, write_npz, write_table
 # ---------------------------------------------------------------- the main road
 
 
-def test_several_labels(two_labels, tmp_path):
+def test_tables_of_several_labels_have_columns_for_each(two_labels, tmp_path):
     done("predict", two_labels / "two", two_labels / "numbers.parquet", "--instances", tmp_path / "i.csv",
          "--bags", tmp_path / "b.csv")  # fmt: skip
     assert list(pd.read_csv(tmp_path / "i.csv").columns) == [
@@ -72,7 +72,7 @@ def test_long_lists_are_cut_and_say_so(folder, cells, tmp_path):
     assert f"and {2 * len(cells) - 100} more" in done("predict", folder / "model", tmp_path / "many.csv").stdout
 
 
-def test_models_are_listed():
+def test_models_are_listed_with_their_evidence_and_source():
     printed = done("models").stdout
     for name, model in bagwise.models.discover().items():
         assert name in printed

@@ -43,7 +43,7 @@ def test_columns_side_by_side_are_the_columns(mixture):
         np.testing.assert_allclose(g[:, k].numpy(), alone_g, atol=1e-13)
 
 
-def test_who_says_anything(mixture):
+def test_bags_with_evidence_or_known_instances_are_observed(mixture):
     statement, sizes, known, _ = mixture
     observed = as_fitted(statement, sizes, known).observed()[:, 0]
     # The third bag has no label but a known instance; the fifth, ninth and last say nothing.

@@ -133,7 +133,7 @@ def test_damaged_archives_and_labels_that_cannot_be_kept(tmp_path):
     ("name", "n_bags", "n_instances", "label_shape"),
     [("musk1", 92, 476, (92,)), ("hja_birdsong", 548, 10232, (548, 13)), ("mnist_mipl_rebuilt", 500, 20664, (500,))],
 )
-def test_published_archives(name, n_bags, n_instances, label_shape):
+def test_published_archives_hold_the_published_numbers_of_bags(name, n_bags, n_instances, label_shape):
     bags, y, instance_y = read_npz(SHARED / f"{name}.npz")
     assert (len(bags), bags.n_instances) == (n_bags, n_instances)
     assert y.shape == label_shape

@@ -294,7 +294,7 @@ def test_another_kernel_and_labels_by_id(problem):
     ],
     ids=str,
 )
-def test_settings_are_checked(problem, wrong):
+def test_bad_settings_of_gpmil_are_refused(problem, wrong):
     with pytest.raises(BagDataError, match=next(iter(wrong))):
         GPMIL(**wrong).fit(*problem[:2])
 
@@ -315,7 +315,7 @@ def test_forty_of_283_features_are_found_and_help():
 
 
 @pytest.mark.statistical
-def test_musk1_by_witnesses(shared_data):
+def test_musk1_is_learned_by_witnesses(shared_data):
     with np.load(shared_data / "musk1.npz", allow_pickle=False) as file:
         bags, y, folds = Bags(file["X"], file["bag"]), file["y"].astype(int), file["folds"][0]
     right = 0

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bagwise.ConvergenceWarning")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_contract(check):
+def test_chains_keep_the_contract(check):
     check(small())
 
 

@@ -286,7 +286,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/description.py",
-        "bench/test_description.py ::test_typed_figures",
+        "bench/test_description.py ::test_typed_figures_become_rows_models_means_and_errors",
         (
             "the spread of a published figure is not scaled",
             "float(spread) * scale if spread",

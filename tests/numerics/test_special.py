@@ -40,7 +40,7 @@ def test_log_pdf_and_log_ndtr(dtype, tolerance):
 
 
 @kinds
-def test_hazard(dtype, tolerance):
+def test_hazard_agrees_with_many_digits(dtype, tolerance):
     x = rounded(GRID[GRID < 12], dtype)
     assert_close(special.hazard(x), exact(lambda v: mpmath.npdf(v) / mpmath.ncdf(v), x), tolerance)
 
@@ -57,7 +57,7 @@ def test_log_of_the_negative_side_keeps_its_digits_on_both_sides():
 
 
 @kinds
-def test_log1mexp(dtype, tolerance):
+def test_log1mexp_agrees_with_many_digits(dtype, tolerance):
     s = rounded([-1e-30, -1e-8, -0.5, -0.69, -0.7, -5.0, -80.0], dtype)
     assert_close(special.log1mexp(s), exact(lambda v: mpmath.log(1 - mpmath.exp(v)), s), tolerance)
 
@@ -97,7 +97,7 @@ def test_jaakkola_lambda_has_a_gradient_at_zero():
 
 
 @kinds
-def test_bernoulli_entropy(dtype, tolerance):
+def test_bernoulli_entropy_agrees_with_many_digits(dtype, tolerance):
     logit = rounded([-80.0, -3.0, 0.0, 3.0, 80.0], dtype)
 
     def entropy(v):

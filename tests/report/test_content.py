@@ -21,7 +21,7 @@ def test_models_without_chains_have_none_to_announce(model):
     assert mixing_warning(model) is None
 
 
-def test_numbers_for_reading():
+def test_numbers_are_rounded_and_infinities_are_signs():
     assert [number(value) for value in (0.12345, -1.5, float("nan"), -np.inf, np.inf)] == [
         "0.123",
         "−1.500",

@@ -114,7 +114,7 @@ def test_labels_may_be_keyed_by_id(tmp_path, data, model):
     assert keyed == write_report(model, bags, y, tmp_path / "b.html").read_bytes()
 
 
-def test_several_labels(tmp_path, data):
+def test_page_of_several_labels_averages_and_lists_them(tmp_path, data):
     bags, y, instance_y = data
     labels = np.stack([y] + [np.roll(y, shift) for shift in range(1, 8)], axis=1)
     model = MILGPProbit(n_inducing=10, max_iter=3, random_state=0).fit(bags, labels)
@@ -128,7 +128,7 @@ def test_several_labels(tmp_path, data):
     assert "The first 6 of 8 labels" in page.text
 
 
-def test_size_is_bounded(tmp_path, model):
+def test_size_of_the_page_is_bounded(tmp_path, model):
     bags, y, _ = make_bags(3000, (30, 40), 4, random_state=1)
     path = write_report(model, bags, y, tmp_path / "r.html", image_shape=(2, 2))
     page = Page(path)

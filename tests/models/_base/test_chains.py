@@ -25,7 +25,7 @@ QUICK = [check for check in CHECKS if check.__name__ != "check_files"]
 @pytest.mark.parametrize(
     "model", [small(scheme="single-site", noise="published"), BagGP(**FIXED)], ids=["published", "BagGP"]
 )
-def test_contract_of_variants(check, model):
+def test_variants_of_samplers_keep_the_contract(check, model):
     check(model)
 
 
