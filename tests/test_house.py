@@ -37,6 +37,13 @@ def test_gpytorch_stops_at_the_kernels():
     assert users == {"kernels.py"}
 
 
+def test_nothing_looks_for_attributes_of_a_model_instead_of_asking_what_it_declares():
+    sniffing = re.compile(r'(?:has|get)attr\((?:model|estimator|\w+\.estimator|models\[0\]), "')
+    assert {path.name for path in SOURCES if sniffing.search(path.read_text())} == {
+        "_validation.py"
+    }  # scikit-learn's names
+
+
 def test_importing_bagwise_raises_no_warning():
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "import bagwise"], capture_output=True, text=True, check=False

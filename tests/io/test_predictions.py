@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bagwise import Bags, MILGPProbit
-from bagwise.bag_models.rules import AtLeastOne
 from bagwise.io.predictions import bag_table, instance_table
+from bagwise.models._base.card import Abilities
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_every_label_has_its_own_columns(bags):
 class Teller:
     """Says the same of every bag, for one label or for two."""
 
-    rule_ = AtLeastOne()
+    of_classes, abilities = False, Abilities(fractions=True)
 
     def __init__(self, n_labels):
         self.n_labels = n_labels

@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -253,7 +254,10 @@ class Sampled:
 
     def __init__(self, model, r_hat, ess_bulk):
         self.model = model
-        self.diagnostics_ = pd.DataFrame({"r_hat": r_hat, "ess_bulk": ess_bulk})
+        self.table = pd.DataFrame({"r_hat": r_hat, "ess_bulk": ess_bulk})
+
+    def fit_record(self):
+        return self.model.fit_record()._replace(chains=SimpleNamespace(table=self.table))
 
     def __getattr__(self, name):
         return getattr(self.model, name)

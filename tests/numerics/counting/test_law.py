@@ -37,7 +37,7 @@ def enumerated_law(p):
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_small_laws_equal_enumeration(n):
     scores = np.random.default_rng(n).normal(scale=2.0, size=(n, 3))
-    law = summed_count_laws(torch.tensor(scores), torch.tensor([n]))
+    law = summed_count_laws(torch.tensor(scores), torch.tensor([n]), PROBIT)
     np.testing.assert_allclose(law, sum(enumerated_law(norm.cdf(z)) for z in scores.T), atol=1e-15)
 
 
@@ -45,7 +45,7 @@ def test_small_laws_equal_enumeration(n):
 @pytest.mark.parametrize("n", [LARGEST_TABLE_BAG, LARGEST_TABLE_BAG + 1, 300, 1500])
 def test_large_laws_equal_repeated_convolution(n, shift, scale):
     scores = np.random.default_rng(n).normal(shift, scale, size=(n, 4))
-    law = summed_count_laws(torch.tensor(scores), torch.tensor([n])).numpy()
+    law = summed_count_laws(torch.tensor(scores), torch.tensor([n]), PROBIT).numpy()
     assert np.abs(law - sum(slow_law(norm.cdf(z)) for z in scores.T)).sum() < 4 * (FOURIER_ERROR + 1e-13)
 
 
@@ -54,12 +54,12 @@ def test_columns_of_very_different_spread_share_one_transform():
     n = 1000
     half = np.where(np.arange(n) < n // 2, 40.0, -40.0)
     scores = np.stack([np.full(n, -40.0), np.full(n, 40.0), half, np.zeros(n)], axis=1)
-    law = summed_count_laws(torch.tensor(scores), torch.tensor([n])).numpy()
+    law = summed_count_laws(torch.tensor(scores), torch.tensor([n]), PROBIT).numpy()
     np.testing.assert_allclose(law[[0, n // 2, n]], [1, 1 + slow_law(np.full(n, 0.5))[n // 2], 1], atol=1e-12)
     assert law.sum() == pytest.approx(4, abs=1e-11)
 
 
 def test_small_chances_keep_their_digits():
-    law = summed_count_laws(torch.full((4, 1), -15.0).double(), torch.tensor([4])).numpy()
+    law = summed_count_laws(torch.full((4, 1), -15.0).double(), torch.tensor([4]), PROBIT).numpy()
     p = norm.cdf(-15.0)
     np.testing.assert_allclose(law, [1.0, 4 * p, 6 * p**2, 4 * p**3, p**4], rtol=1e-13)
