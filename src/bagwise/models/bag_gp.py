@@ -12,7 +12,7 @@ from bagwise.evidence.reading import CountReading, counted, read_stated
 from bagwise.evidence.weights import check_class_weight, repeated_by_weight
 from bagwise.exceptions import BagDataError
 from bagwise.gp.effects import GroupEffect
-from bagwise.inference.loop import Callback
+from bagwise.inference.loop import Callback, Trace
 from bagwise.models._base.chain_answers import ChainAnswers
 from bagwise.models._base.chains import ChainSettings
 from bagwise.models._base.class_answers import AnswersInClasses
@@ -142,6 +142,7 @@ class BagGP(ChainAnswers, AnswersInClasses):
 
     inference_: str
     fallback_: str | None
+    learning_trace_: Trace | None
 
     def __init__(
         self,
@@ -246,15 +247,13 @@ class BagGP(ChainAnswers, AnswersInClasses):
 
     def fit_record(self) -> FitRecord:
         """How the fit went and what it found."""
-        return (
-            super()
-            .fit_record()
-            ._replace(
-                inference=self.inference_,
-                fallback=self.fallback_,
-                group_effect=self.group_effect_,
-                size_effect=self.size_effect_,
-            )
+        record = super().fit_record()
+        return record._replace(
+            learning=self.learning_trace_,
+            inference=self.inference_,
+            fallback=self.fallback_,
+            group_effect=self.group_effect_,
+            size_effect=self.size_effect_,
         )
 
     @property

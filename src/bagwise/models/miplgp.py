@@ -298,11 +298,11 @@ class MIPLGP(BagEstimator):
         mean = self.posterior_.mean.cpu().numpy()
         return bias * mean[-1] if bias > 0 else np.zeros(mean.shape[1])
 
-    # ------------------------------------------------------------ steps of fit
-
     def fit_record(self) -> FitRecord:
         """How the fit went and what it found."""
         return super().fit_record()._replace(solver=self.solver_, mean=self.mean_)
+
+    # ------------------------------------------------------------ steps of fit
 
     def _check_settings(self) -> None:
         check.check_option("disambiguation", self.disambiguation, DISAMBIGUATIONS)

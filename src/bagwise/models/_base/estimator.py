@@ -54,8 +54,6 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
     posterior_: Any  # of the weights v: a Gaussian, or draws where chains were run
     rule_: Any  # what a bag is, see ``bagwise.bag_models.rules``
     trace_: Trace
-    learning_trace_: Trace | None = None  # of the search for the kernel
-    chains_: Chains | None = None
     log_evidence_: Any
     seed_: int
     n_features_in_: int
@@ -78,8 +76,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
         """How the fit went and what it found, as far as this estimator keeps it."""
         return FitRecord(
             self.trace_,
-            self.learning_trace_,
-            self.chains_,
+            chains=self._found_chains(),
             kernel=self.kernel_,
             learned_from_known=self.learned_from_known_,
         )
@@ -174,6 +171,10 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
             raise KeyboardInterrupt(f"fit was interrupted after {len(trace)} iterations; the model keeps what it had.")
 
     # ------------------------------------------------------------ helpers
+
+    def _found_chains(self) -> Chains | None:
+        """What was watched in every sweep, where the model was fitted by chains."""
+        return None
 
     def _n_functions(self) -> int:
         """How many latent functions the posterior is about: one for every label column."""
