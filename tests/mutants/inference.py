@@ -86,6 +86,11 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
+        "bag_models/counts.py",
+        "inference/test_bag_propagation_by_hand.py",
+        ("the second derivative misses a term", "-(z * g + g.square()) / s.square()", "-g.square() / s.square()"),
+    ),
+    *mutants_of(
         "inference/expectation_propagation.py",
         "inference/test_bag_propagation_by_hand.py",
         ("the cavity keeps its own message", "(centre - nu / d * weight) / safe", "centre / safe"),
@@ -94,7 +99,6 @@ MUTANTS = [
             "own = -0.5 * torch.log(d) + kappa[:, None] * nu.square() / (2.0 * d)",
             "own = -0.5 * torch.log(d)",
         ),
-        ("the second derivative misses a term", "-(z * g + g.square()) / s.square()", "-g.square() / s.square()"),
         (
             "the evidence misses half the determinant",
             "bulk = -0.5 * logdet(self._factors)",
