@@ -1,6 +1,5 @@
 """Every kind of bad input has one clear error, or one documented behaviour."""
 
-import json
 import zipfile
 
 import numpy as np
@@ -11,7 +10,7 @@ import safetensors.torch
 import scipy.sparse
 import torch
 from sklearn.exceptions import NotFittedError
-from tests.problems import random_bags
+from tests.bad_models import model, new_bags, new_saved, new_y
 
 import bagwise
 from bagwise import BagDataError, BagDataWarning, Bags, MILGPProbit, ModelFileError, persistence
@@ -19,17 +18,17 @@ from bagwise import BagDataError, BagDataWarning, Bags, MILGPProbit, ModelFileEr
 
 @pytest.fixture
 def bags():
-    plain = random_bags(np.random.default_rng(0), n_bags=12, n_features=3)
-    return Bags(pd.DataFrame(plain.X, columns=["u", "v", "w"]), [f"slide {b}" for b in plain.index])
+    return new_bags()
 
 
 @pytest.fixture
 def y(bags):
-    return np.arange(len(bags)) % 2
+    return new_y(bags)
 
 
-def model(**settings):
-    return MILGPProbit(**{"n_inducing": 6, "max_iter": 2, "bias": 0.0, "random_state": 0, **settings})
+@pytest.fixture
+def saved(bags, y, tmp_path):
+    return new_saved(bags, y, tmp_path)
 
 
 # ---------------------------------------------------------------- bags
@@ -38,13 +37,13 @@ def model(**settings):
 @pytest.mark.parametrize(
     "nothing", [[], (), np.zeros((0, 3)), pd.DataFrame({"u": []}), scipy.sparse.csr_matrix((0, 3))]
 )
-def test_no_bags(nothing):
+def test_fit_without_bags_is_refused(nothing):
     with pytest.raises(BagDataError, match=r"0 sample\(s\)"):
         model().fit(nothing, [])
 
 
 @pytest.mark.parametrize("none", [np.zeros((3, 0)), [np.zeros((1, 0)), np.zeros((2, 0))]])
-def test_no_features(none):
+def test_fit_without_features_is_refused(none):
     with pytest.raises(BagDataError, match=r"0 feature\(s\)"):
         model().fit(none, [0, 1, 1][: len(none)])
 
@@ -85,46 +84,6 @@ def test_opposite_infinities_and_enormous_numbers_are_told_apart(bags, y):
         model().fit(Bags(X, bags.index), y)
 
 
-def test_wrong_number_of_features_at_prediction(bags, y):
-    fitted = model().fit(bags.with_features(bags.X), y)
-    for predict in (fitted.predict, fitted.predict_proba, fitted.predict_instances, fitted.predict_latent):
-        with pytest.raises(BagDataError, match="X has 2 features, but MILGPProbit is expecting 3 features"):
-            predict(bags.X[:, :2])
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["u", "w", "v"], "Feature names must be in the same order as they were in fit"),
-        (["u", "v", "x"], "(?s)unseen at fit time.*- x.*seen at fit time, yet now missing.*- w"),
-    ],
-)
-def test_wrong_feature_names_at_prediction(bags, y, names, message):
-    fitted = model().fit(bags, y)
-    with pytest.raises(BagDataError, match=message):
-        fitted.predict(bags.with_features(bags.X, names))
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        (["a"] * 4, r"one key per row of X \(5 rows\), got 4 keys"),
-        (np.zeros((5, 2)), r"got shape \(5, 2\)"),
-        (None, r"got shape \(\)"),
-        (["a", "b", None, "a", "b"], "the key of row 2 is missing"),
-        ([1.0, np.nan, 2.0, 1.0, 2.0], "the key of row 1 is missing"),
-        (pd.Series(["a", "b", "c", "d", pd.NA]), "the key of row 4 is missing"),
-        ([1, "1", 2, 3, 4], "two different bags would both be called '1'"),
-        ([[1], [2], [3], [4], [5]], r"groups: found \[1\], a list; expected numbers or text"),
-        (["a", "b", {}, "a", "b"], r"groups: found \{\}, a dict; expected numbers or text"),
-        (["a", "b", "\udcff", "a", "b"], r"the id of a bag is '\\udcff', which is not text"),
-    ],
-)
-def test_bad_group_keys(groups, message):
-    with pytest.raises(BagDataError, match=message):
-        Bags(np.zeros((5, 1)), groups)
-
-
 @pytest.mark.parametrize(
     "column",
     [["x", "y", "z"], pd.to_datetime(["2020-01-01"] * 3), pd.Categorical(["p", "q", "p"]), [1j, 2j, 3j], [None, 1, {}]],
@@ -155,11 +114,6 @@ def test_tables_that_are_no_tables_of_numbers(X, kind, message):
         Bags(X, ["a"])
 
 
-def test_names_that_no_file_can_hold_are_refused():
-    with pytest.raises(BagDataError, match=r"the name of a feature is 'a\\ud800', which is not text"):
-        Bags(np.zeros((1, 1)), ["a"], feature_names=["a\ud800"])
-
-
 def test_labels_and_names_that_cannot_be_told_apart_are_named(bags, y):
     frame = pd.DataFrame({"bag": ["a", "b"], "x": [1.0, 2.0], "label": [[1], [2]]})
     with pytest.raises(BagDataError, match=r"column 'label': found \[1\], a list"):
@@ -180,11 +134,6 @@ def test_labels_and_names_that_cannot_be_told_apart_are_named(bags, y):
 def test_complex_labels_are_refused(bags, y, estimator):
     with pytest.raises(BagDataError, match="y: Complex data not supported"):
         estimator().fit(bags, y * 1j)
-
-
-def test_one_name_per_column():
-    with pytest.raises(BagDataError, match="3 feature names were given for 2 columns"):
-        Bags(np.zeros((1, 2)), ["a"], feature_names=["u", "v", "w"])
 
 
 def test_known_instance_labels_are_no_evidence_for_this_model(bags, y):
@@ -303,179 +252,7 @@ def test_an_unfitted_estimator_says_so(bags, method):
         getattr(MILGPProbit(), method)(bags)
 
 
-def test_an_unfitted_estimator_cannot_be_scored_or_saved(bags, y, tmp_path):
-    with pytest.raises(NotFittedError):
-        MILGPProbit().score(bags, y)
-    with pytest.raises(NotFittedError):
-        MILGPProbit().save(tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"inference": "mcmc"},
-        {"max_iter": 0},
-        {"max_iter": 2.0},
-        {"tol": -1e-3},
-        {"tol": "tiny"},
-        {"tol": np.inf},
-        {"bias": -1.0},
-        {"bias": True},
-        {"bias": None},
-        {"n_inducing": 0},
-        {"n_inducing": "many"},
-        {"kernel": "gaussian"},
-        {"kernel": None},
-        {"lengthscale": 0.0},
-        {"lengthscale": [1.0, 2.0, 3.0]},
-        {"inducing": "grid"},
-        {"inducing": np.zeros((4, 5))},
-        {"standardize": "yes"},
-        {"jitter": -1e-6},
-        {"jitter": 1.0},
-        {"jitter": np.nan},
-        {"verbose": "abc"},
-        {"verbose": -1},
-        {"verbose": None},
-        {"dtype": "float16"},
-        {"dtype": torch.float64},
-        {"device": "abacus"},
-        {"device": "meta"},
-        {"device": []},
-        {"random_state": "seed"},
-        {"random_state": -1},
-        {"random_state": np.random.default_rng(0)},
-    ],
-    ids=lambda settings: f"{next(iter(settings))}={str(next(iter(settings.values())))[:20]}",
-)
-def test_a_bad_setting_is_named(bags, y, settings):
-    with pytest.raises(BagDataError, match=next(iter(settings))):
-        model(**settings).fit(bags, y)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
-@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
-def test_a_device_that_is_not_there(bags, y, tmp_path, name):
-    with pytest.raises(
-        BagDataError, match=f"device='{name}': this machine has no usable CUDA device; use device='cpu'"
-    ):
-        model(device=name).fit(bags, y)
-    model().fit(bags, y).save(tmp_path / "model")
-    with pytest.raises(BagDataError, match="no usable CUDA device"):
-        bagwise.load(tmp_path / "model", device=name)
-
-
 # ---------------------------------------------------------------- model files
-
-
-@pytest.fixture
-def saved(bags, y, tmp_path):
-    path = tmp_path / "model.safetensors"
-    model().fit(bags, y).save(path)
-    return path
-
-
-def rewrite(path, change):
-    """Change a model file in place: ``change(description, tensors)`` edits both."""
-    with safetensors.safe_open(str(path), framework="pt") as file:
-        description, names = json.loads(file.metadata()["bagwise"]), file.keys()
-        tensors = {name: file.get_tensor(name) for name in names}
-    change(description, tensors)
-    persistence.write_model(path, description, tensors)  # with a checksum that fits
-
-
-def put(value, *keys):
-    def change(description, tensors):
-        inner = description
-        for key in keys[:-1]:
-            inner = inner[key]
-        inner[keys[-1]] = value
-
-    return change
-
-
-def drop(*keys):
-    def change(description, tensors):
-        inner = description
-        for key in keys[:-1]:
-            inner = inner[key]
-        del inner[keys[-1]]
-
-    return change
-
-
-def swap(name, turn):
-    def change(description, tensors):
-        tensors[name] = turn(tensors[name]).contiguous()
-
-    return change
-
-
-DEEP = {"kernel": "RBFKernel", "arguments": {}, "constraints": {}}
-TAMPERED = {
-    "newer schema": (put(3, "schema"), "schema 3; this version reads up to schema 2. Update bagwise"),
-    "schema is text": (put("1", "schema"), "damaged"),
-    "schema is true": (put(True, "schema"), "damaged"),
-    "schema is zero": (put(0, "schema"), "damaged"),
-    "unknown model": (put("oracle", "model"), "holds a model 'oracle'; this version of bagwise has"),
-    "model is a list": (put([], "model"), "holds a model"),
-    "settings are a list": (put([], "parameters"), "incomplete or damaged"),
-    "unknown setting": (put(1, "parameters", "surprise"), "settings that MILGPProbit does not have: .*surprise"),
-    "no kernel": (drop("features", "kernel"), "incomplete or damaged"),
-    "unknown kernel": (put({"kernel": "__import__"}, "features", "kernel"), "unknown kernel '__import__'"),
-    "other kernel": (
-        put({**DEEP, "arguments": {"ard_num_dims": 2}}, "features", "kernel"),
-        "damaged|does not hold|needs",
-    ),
-    "enormous kernel": (put(10**15, "features", "kernel", "arguments", "ard_num_dims"), "does not hold the parameters"),
-    "strange constraint": (
-        put({"kind": "Evil"}, "features", "kernel", "constraints", "raw_lengthscale_constraint"),
-        "raw_lengthscale_constraint by {'kind': 'Evil'}, which is no constraint",
-    ),
-    "columns elsewhere": (
-        put([5], "features", "kernel", "arguments", "active_dims"),
-        "does not fit 3 features|damaged",
-    ),
-    "negative bias": (put(-1.0, "features", "bias"), "no model has"),
-    "bias is text": (put("big", "features", "bias"), "damaged"),
-    "new bias": (put(1.0, "features", "bias"), "do not fit together"),
-    "three classes": (put([0, 1, 2], "fitted", "classes"), "no model has"),
-    "more features": (put(4, "fitted", "n_features"), "do not fit together"),
-    "fewer names": (put(["u"], "fitted", "feature_names"), "do not fit together"),
-    "more labels": (put(["a", "b"], "fitted", "label_names"), "do not fit together|damaged"),
-    "negative seed": (put(-5, "fitted", "seed"), "no model has"),
-    "no seed": (drop("fitted", "seed"), "incomplete or damaged"),
-    "no trace": (drop("traces"), "incomplete or damaged"),
-    "nan in the mean": (swap("posterior.mean", lambda part: part * np.nan), "no model has"),
-    "infinite factor": (swap("posterior.factors", lambda part: part / 0.0), "no model has"),
-    "zero factor": (swap("features.lower", lambda part: part * 0.0), "no model has"),
-    "zero scale": (swap("features.scale", lambda part: part * 0.0), "no model has"),
-    "half precision": (swap("features.inducing", lambda part: part.half()), "damaged|no model has|needs"),
-    "whole numbers": (swap("posterior.mean", lambda part: part.long()), "no model has"),
-    "short mean": (swap("posterior.mean", lambda part: part[:-1]), "do not fit together"),
-    "flat mean": (swap("posterior.mean", lambda part: part[:, 0]), "damaged"),
-    "flat inducing": (swap("features.inducing", lambda part: part[0]), "damaged|do not fit"),
-    "cut inducing": (swap("features.inducing", lambda part: part[:, :2]), "do not fit together"),
-    "wrong factor": (swap("posterior.factor_of", lambda part: part + 7), "do not fit together"),
-    "factors chosen by yes and no": (swap("posterior.factor_of", lambda part: part.bool()), "do not fit together"),
-    "nan kernel": (swap("kernel.raw_lengthscale", lambda part: part * np.nan), "is not finite"),
-    "no posterior": (lambda description, tensors: tensors.pop("posterior.mean"), "incomplete or damaged"),
-}
-
-
-@pytest.mark.parametrize("name", TAMPERED)
-def test_a_model_file_that_was_tampered_with(saved, name):
-    change, message = TAMPERED[name]
-    rewrite(saved, change)
-    with pytest.raises(ModelFileError, match=f"model.safetensors: .*({message})"):
-        bagwise.load(saved)
-
-
-def test_rewriting_alone_does_no_harm(saved, bags):
-    before = bagwise.load(saved).predict_proba(bags)
-    rewrite(saved, lambda description, tensors: None)
-    np.testing.assert_array_equal(bagwise.load(saved).predict_proba(bags), before)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 7, 8, 20, 1000, -1, -200])

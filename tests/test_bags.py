@@ -8,35 +8,26 @@ import scipy.sparse
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bag_tables import KEYS, new_bags, new_frame, new_X
 
 from bagwise import Bags
-from bagwise.bags import as_bags, ragged_ranges
+from bagwise.bags import as_bags
 from bagwise.exceptions import BagDataError
-
-KEYS = ["b", "a", "b", "c", "a", "b"]
 
 
 @pytest.fixture
 def X():
-    return np.arange(12.0).reshape(6, 2)
+    return new_X()
 
 
 @pytest.fixture
 def bags(X):
-    return Bags(X, KEYS, feature_names=["u", "v"], known=[0, 1, np.nan, 0, np.nan, 1])
+    return new_bags(X)
 
 
 @pytest.fixture
 def frame():
-    return pd.DataFrame(
-        {
-            "slide": ["007", "8", "007", "8", "ü"],
-            "area": [1.0, 2.0, 3.0, 4.0, 5.0],
-            "count": [1, 2, 3, 4, 5],
-            "cancer": [1.0, 0.0, 1.0, 0.0, np.nan],
-            "cell": [0, 0, 1, 0, 1],
-        }
-    )
+    return new_frame()
 
 
 # ---------------------------------------------------------------- long tables
@@ -193,230 +184,15 @@ def test_from_list_takes_frames_tensors_and_sparse_side_by_side(X):
         ([pd.DataFrame({"u": [1], "v": [2]}), pd.DataFrame({"v": [1], "u": [2]})], None, "bag '1' are not named as"),
     ],
 )
-def test_bad_lists(arrays, ids, message):
+def test_lists_that_are_no_bags_are_refused(arrays, ids, message):
     with pytest.raises(BagDataError, match=message):
         Bags.from_list(arrays, ids)
-
-
-# ---------------------------------------------------------------- frames
-
-
-def test_from_frame_gives_back_what_is_named(frame):
-    assert Bags.from_frame(frame[["slide", "area"]], "slide").ids == ("007", "8", "ü")
-    bags, y = Bags.from_frame(frame, bag="slide", label="cancer", ignore="cell")
-    assert bags.feature_names == ("area", "count")
-    np.testing.assert_array_equal(y, [1.0, 0.0, np.nan])
-    bags, y, cells = Bags.from_frame(frame, bag="slide", label="cancer", instance_label="cell", features=["area"])
-    assert bags.feature_names == ("area",)
-    assert cells.tolist() == [0, 1, 0, 0, 1]  # in the order of bags.X
-    assert bags.known is None
-    bags, y, cells = Bags.from_frame(frame, bag="slide", instance_label="cell", ignore=["cancer"])
-    assert y is None
-
-
-def test_several_labels_become_columns(frame):
-    frame["other"] = [0, 1, 0, 1, 1]
-    _, y = Bags.from_frame(frame, bag="slide", label=["cancer", "other"], features="area")
-    np.testing.assert_array_equal(y, [[1, 0], [0, 1], [np.nan, 1]])
-    _, single = Bags.from_frame(frame, bag="slide", label=["other"], features="area")
-    assert single.shape == (3, 1)
-
-
-def test_arrow_tables_are_frames_too(frame):
-    bags, y = Bags.from_frame(pyarrow.Table.from_pandas(frame), bag="slide", label="cancer", ignore=["cell"])
-    assert bags.ids == ("007", "8", "ü")
-    np.testing.assert_array_equal(y, [1.0, 0.0, np.nan])
-
-
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
-def test_labels_of_text_may_be_missing_for_a_whole_bag(missing):
-    frame = pd.DataFrame({"bag": ["p", "q", "p"], "x": [1.0, 2.0, 3.0]})
-    frame["label"] = pd.Series(["yes", missing, "yes"], dtype=object)
-    y = Bags.from_frame(frame, "bag", label="label")[1]
-    assert y[0] == "yes"
-    assert pd.isna(y[1])
-
-
-@pytest.mark.parametrize(
-    ("values", "seen"), [([1.0, 0.0, 0.0, 0.0, 0.0], r"1.0, 0.0"), ([1.0, 0.0, np.nan, 0.0, 0.0], r"1.0, nan")]
-)
-def test_a_label_that_varies_inside_a_bag_names_the_bag(frame, values, seen):
-    frame["cancer"] = values
-    with pytest.raises(BagDataError, match=rf"'cancer': the label of bag '007' varies .*{seen}"):
-        Bags.from_frame(frame, "slide", label="cancer")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"bag": "slides"}, "no column 'slides'; the table has 'slide', 'area'"),
-        ({"bag": "slide", "label": "tumour"}, "no column 'tumour'"),
-        ({"bag": "slide", "ignore": ["nothing"]}, "no column 'nothing'"),
-        ({"bag": "slide", "label": "cancer", "features": ["area", "cancer"]}, "column 'cancer' is among the features"),
-        ({"bag": "slide", "features": []}, r"0 feature\(s\)"),
-    ],
-)
-def test_bad_columns(frame, arguments, message):
-    with pytest.raises(BagDataError, match=message):
-        Bags.from_frame(frame, **arguments)
-
-
-def test_from_frame_refuses_what_is_no_frame_or_has_a_column_twice(frame):
-    with pytest.raises(BagDataError, match="expected a pandas frame or an Arrow table, got dict"):
-        Bags.from_frame({"slide": [1]}, "slide")
-    with pytest.raises(BagDataError, match="more than one column 'area'"):
-        Bags.from_frame(pd.concat([frame, frame[["area"]]], axis=1), "slide")
-
-
-# ---------------------------------------------------------------- indexing
-
-
-@pytest.mark.parametrize(
-    ("key", "ids"),
-    [
-        (0, "b"),
-        (-1, "c"),
-        (np.int64(1), "a"),
-        (slice(1, None), "ac"),
-        (slice(None), "bac"),
-        (slice(None, None, 2), "bc"),
-        (slice(None, None, -1), "cab"),
-        ([2, 0], "cb"),
-        ([-1, 1], "ca"),
-        (np.array([1]), "a"),
-        (np.array([True, False, True]), "bc"),
-        ([False, True, True], "ac"),
-        (pd.Series([True, False, False]), "b"),
-        (torch.tensor([2, 1]), "ca"),
-        (([0, 1], ...), "ba"),
-        ((slice(1, 3), ...), "ac"),
-        ([1, 1, 0], "aab"),
-        ("c", "c"),
-    ],
-)
-def test_indexing_is_by_bag(bags, key, ids):
-    some = bags[key]
-    assert isinstance(some, Bags)
-    assert some.ids == tuple(ids)
-    cuts = bags.offsets[1:-1]
-    for found, everything in ((some.X, bags.X), (some.rows, bags.rows), (some.known, bags.known)):
-        parts = dict(zip(bags.ids, np.split(everything, cuts), strict=True))
-        np.testing.assert_array_equal(found, np.concatenate([parts[name] for name in ids]))
-    assert some.sizes.tolist() == [{"b": 3, "a": 2, "c": 1}[name] for name in ids]
-    assert some.offsets.tolist() == [0, *np.cumsum(some.sizes)]
-    assert some.feature_names == ("u", "v")
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
-@settings(max_examples=50, deadline=None)
-def test_bootstrap_equals_a_plain_loop(numbers):
-    arrays = [np.full((size, 1), size, dtype=float) for size in (3, 1, 2, 5, 4)]
-    found = Bags.from_list(arrays)[numbers]
-    np.testing.assert_array_equal(found.X, np.concatenate([arrays[number] for number in numbers]))
-
-
-@pytest.mark.parametrize(
-    ("key", "kind", "message"),
-    [
-        (3, IndexError, "there are 3 bags, numbered from 0; got 3"),
-        ([0, -4], IndexError, "there are 3 bags"),
-        (1.5, IndexError, "indexed by bag only"),
-        ([0.0, 1.0], IndexError, "indexed by bag only"),
-        (True, IndexError, "indexed by bag only"),
-        (None, IndexError, "indexed by bag only"),
-        ([[0, 1]], IndexError, "indexed by bag only"),
-        ((0, 1), IndexError, "indexed by bag only"),
-        ([True, False], IndexError, "the mask has 2 entries, but there are 3 bags"),
-        ([], BagDataError, "keeps no bag"),
-        (slice(3, 3), BagDataError, "keeps no bag"),
-        (np.zeros(3, dtype=bool), BagDataError, "keeps no bag"),
-        ("x", KeyError, "there is no bag 'x'"),
-    ],
-)
-def test_bad_keys(bags, key, kind, message):
-    with pytest.raises(kind, match=message):
-        bags[key]
-
-
-def test_neighbouring_bags_are_not_copied(bags):
-    assert np.shares_memory(bags[1:3].X, bags.X)
-
-
-def test_ragged_ranges():
-    assert ragged_ranges(np.array([4, 0, 9]), np.array([2, 3, 1])).tolist() == [4, 5, 0, 1, 2, 9]
-
-
-# ---------------------------------------------------------------- labels by id, known instances
-
-
-@pytest.mark.parametrize(
-    "y",
-    [
-        {"a": 1, "b": 0, "c": None},
-        pd.Series([1, 0, None], index=["a", "b", "c"], dtype=object),
-        pd.Series({"c": None, "b": 0, "a": 1}, dtype=object),
-    ],
-)
-def test_align_puts_labels_in_the_order_of_the_bags(bags, y):
-    assert bags.align(y).tolist() == [0, 1, None]
-
-
-def test_align_matches_numbers_with_their_text_and_repeats_with_the_bags():
-    bags = Bags(np.zeros((2, 1)), [10, 2])
-    assert bags.align({2: "x", 10: "y"}).tolist() == ["y", "x"]
-    assert bags[[1, 1, 0]].align(pd.Series([5, 6], index=[10, 2])).tolist() == [6, 6, 5]
-    table = pd.DataFrame({"p": [0, 1], "q": [1, 1]}, index=["2", "10"])
-    assert bags.align(table).tolist() == [[1, 1], [0, 1]]
-
-
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ({"a": 1, "b": 0}, "no entry for bag 'c'"),
-        ({"a": 1, "b": 0, "c": 1, "d": 1}, "an entry for an unknown bag 'd'"),
-        ({"a": 1, "B": 0, "c": 1}, "no entry for bag 'b' and an entry for an unknown bag 'B'"),
-        (pd.Series([1, 0, 1, 0], index=["a", "b", "c", "a"]), "name bag 'a' more than once"),
-        ([1, 0, 1], "expected a dict, Series or DataFrame keyed by bag id, got list"),
-    ],
-)
-def test_labels_of_other_bags_are_refused_by_name(bags, y, message):
-    with pytest.raises(BagDataError, match=message):
-        bags.align(y)
-
-
-def test_known_labels_enter_by_the_front_door_only(bags):
-    assert bags.with_known(None).known is None
-    z = [1, None, 0, pd.NA, 1, 0]
-    np.testing.assert_array_equal(bags.with_known(z).known, [1, np.nan, 0, np.nan, 1, 0])
-    np.testing.assert_array_equal(bags.with_known(np.arange(6) % 2)["a"].known, [1, 0])
-
-
-@pytest.mark.parametrize(
-    ("z", "message"),
-    [
-        ([0, 1], r"shape \(6,\), got shape \(2,\)"),
-        ([0, 1, 2, 0, 0, 0], "row 2 holds .*2.0"),
-        (["p"] * 6, "expected 0, 1 or NaN for every instance"),
-    ],
-)
-def test_bad_known_labels(bags, z, message):
-    with pytest.raises(BagDataError, match=message):
-        bags.with_known(z)
-
-
-def test_with_features_keeps_everything_else(bags):
-    other = bags.with_features(np.ones((6, 3)), ["p", "q", "r"])
-    assert (other.ids, other.feature_names, other.n_features) == (bags.ids, ("p", "q", "r"), 3)
-    np.testing.assert_array_equal(other.known, bags.known)
-    assert bags.with_features(np.ones((6, 3))).feature_names is None
-    with pytest.raises(BagDataError, match=r"one row per instance \(6\), got 5"):
-        bags.with_features(np.ones((5, 3)))
 
 
 # ---------------------------------------------------------------- what estimators take
 
 
-def test_as_bags(bags, X):
+def test_bags_lists_and_plain_tables_are_taken_as_bags(bags, X):
     assert as_bags(bags) is bags
     assert as_bags([X[:2], X[2:]]).sizes.tolist() == [2, 4]
     assert as_bags((X[:2], X[2:])).sizes.tolist() == [2, 4]
@@ -425,62 +201,3 @@ def test_as_bags(bags, X):
     for single in (X, X.tolist(), list(X), scipy.sparse.csr_matrix(X), pd.DataFrame(X), torch.tensor(X)):
         assert as_bags(single).sizes.tolist() == [1] * 6
     assert as_bags(pd.DataFrame(X, columns=["u", "v"])).feature_names == ("u", "v")
-
-
-# ---------------------------------------------------------------- files
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_files_keep_everything(tmp_path, sparse, dtype):
-    X = np.array(
-        [[0.1, 0.0], [0.0, np.pi], [1e-300 if dtype == np.float64 else 1e-30, np.nan], [7.0, 8.0]], dtype=dtype
-    )
-    given = scipy.sparse.csr_matrix(X) if sparse else X
-    bags = Bags(given, ["日本 007", "007", "日本 007", "ü"], feature_names=["ä", "b"], known=[np.nan, 1, 0, np.nan])
-    bags[[0, 1, 1]].save(tmp_path / "bags.npz")  # a repeated bag, as in a bootstrap
-    back = Bags.load(tmp_path / "bags.npz")
-    assert back.ids == ("日本 007", "007", "007")
-    assert back.feature_names == ("ä", "b")
-    assert back.rows.tolist() == [0, 2, 1, 1]
-    assert back.offsets.tolist() == [0, 2, 3, 4]
-    np.testing.assert_array_equal(back.known, [np.nan, 0, 1, 1])
-    assert back.X.dtype == dtype
-    assert scipy.sparse.issparse(back.X) == sparse
-    np.testing.assert_array_equal(back.X.toarray() if sparse else back.X, X[[0, 2, 1, 1]])
-
-
-def test_files_without_extras_and_of_any_name(tmp_path, X):
-    Bags(X, KEYS).save(tmp_path / "bags")
-    back = Bags.load(str(tmp_path / "bags"))
-    assert back.known is None
-    assert back.feature_names is None
-    assert [path.name for path in tmp_path.iterdir()] == ["bags"]
-
-
-def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, bags, monkeypatch):
-    path = tmp_path / "bags.npz"
-    bags.save(path)
-    before = path.read_bytes()
-
-    def full_disk(stream, **arrays):
-        stream.write(b"half")
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(np, "savez_compressed", full_disk)
-    with pytest.raises(OSError, match="no space left"):
-        bags[0].save(path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_notebook_shows_the_first_bags_and_escapes_their_names():
-    names = ["<script>alert(1)</script>", *map(str, range(11))]
-    bags = Bags(np.zeros((12, 1)), names, feature_names=["<b>"], known=[1.0, *[np.nan] * 11])
-    shown = bags._repr_html_()
-    assert "&lt;script&gt;" in shown
-    assert "<script>" not in shown
-    assert "<b>&lt;" not in shown
-    assert "4 more bags" in shown
-    assert "1 known instances" not in shown
-    assert "1 known instance" in shown

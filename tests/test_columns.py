@@ -1,51 +1,20 @@
 """What bags carry beside features: parts, groups, metadata; and frames of any kind at the boundary."""
 
-import duckdb
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
+from tests.tables_with_parts import NAMED, new_bags, new_table, same
 
 from bagwise import BagDataError, Bags
-from bagwise._frames import as_kind
 
 
 @pytest.fixture
 def table():
-    return pd.DataFrame(
-        {
-            "patient": ["b", "a", "b", "a", "b"],
-            "slide": ["b2", "a1", "b1", "a1", "b2"],
-            "x": [1.0, 2.0, 3.0, 4.0, 5.0],
-            "y": [0.1, 0.2, 0.3, 0.4, 0.5],
-            "file": ["f1", "f2", "f3", None, "f5"],
-            "tumour": [1, 0, 1, 0, 1],
-            "hospital": ["H1", "H2", "H1", "H2", "H1"],
-        }
-    )
-
-
-NAMED = {
-    "bag": "patient",
-    "part": "slide",
-    "group": "hospital",
-    "meta": ["file", "x"],
-    "features": ["x", "y"],
-    "label": "tumour",
-}
+    return new_table()
 
 
 @pytest.fixture
 def bags(table):
-    return Bags.from_frame(table, **NAMED)[0]
-
-
-def same(one: Bags, other: Bags) -> None:
-    np.testing.assert_array_equal(one.X, other.X)
-    assert (one.ids, one.group) == (other.ids, other.group)
-    assert one.part.tolist() == other.part.tolist()
-    pd.testing.assert_frame_equal(one.meta, other.meta)
+    return new_bags(table)
 
 
 def test_rows_of_a_part_stand_together_and_keep_their_metadata(bags, table):
@@ -91,21 +60,6 @@ def test_a_file_whose_parts_are_scattered_is_refused(bags, tmp_path):
         Bags.load(tmp_path / "scattered.npz")
 
 
-def test_concat_is_the_inverse_of_slicing(bags):
-    same(Bags.concat([bags[:1], bags[1:]]), bags)
-    known = Bags.concat([bags[:1].with_known([0, 1, np.nan]), bags[1:]]).known
-    np.testing.assert_array_equal(known, [0, 1, np.nan, np.nan, np.nan])
-
-
-def test_concat_refuses_what_does_not_fit(bags):
-    with pytest.raises(BagDataError, match="both be called 'b'"):
-        Bags.concat([bags[:1], bags[:1]])
-    with pytest.raises(BagDataError, match="every part needs the same columns"):
-        Bags.concat([bags[:1], bags[1:].with_meta(None)])
-    with pytest.raises(BagDataError, match="some of these bags have parts"):
-        Bags.concat([bags[:1], Bags(bags.X[:1], ["c"], feature_names=["x", "y"])])
-
-
 def test_a_part_in_two_bags_is_refused():
     with pytest.raises(BagDataError, match="part 's1' lies in two bags, 'a' and 'b'"):
         Bags(np.zeros((2, 1)), ["a", "b"], part=["s1", "s1"])
@@ -125,29 +79,3 @@ def test_a_group_that_varies_inside_a_bag_is_refused(table):
 def test_metadata_of_another_length_is_refused(bags):
     with pytest.raises(BagDataError, match=r"column 'file' needs one entry per instance, shape \(5,\)"):
         bags.with_meta({"file": ["a"]})
-
-
-FRAMES = {
-    "polars": pl.from_pandas,
-    "lazy polars": lambda frame: pl.from_pandas(frame).lazy(),
-    "pyarrow": pa.Table.from_pandas,
-    "duckdb": lambda frame: duckdb.from_arrow(pa.Table.from_pandas(frame)),
-}
-
-
-@pytest.mark.parametrize("kind", FRAMES)
-def test_frames_of_any_kind_give_the_bags_that_pandas_gives(kind, bags, table):
-    found, y = Bags.from_frame(FRAMES[kind](table), **NAMED)
-    same(found, bags)
-    assert y.tolist() == [1, 0]
-    assert found.frame_kind == kind.split()[-1]
-    assert found[0].frame_kind == found.frame_kind
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "duckdb"])
-def test_results_come_back_in_the_kind_that_came_in(kind, table):
-    given = {"pandas": lambda frame: frame, **FRAMES}[kind](table)
-    back = as_kind(table, kind)
-    assert type(back) is type(given)
-    again = back if kind == "pandas" else (back.pl() if kind == "duckdb" else back).to_pandas()
-    assert again["slide"].tolist() == table["slide"].tolist()

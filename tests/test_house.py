@@ -37,6 +37,13 @@ def test_gpytorch_stops_at_the_kernels():
     assert users == {"kernels.py"}
 
 
+def test_nothing_looks_for_attributes_of_a_model_instead_of_asking_what_it_declares():
+    sniffing = re.compile(r'(?:has|get)attr\((?:model|estimator|\w+\.estimator|models\[0\]), "')
+    assert {path.name for path in SOURCES if sniffing.search(path.read_text())} == {
+        "_validation.py"
+    }  # scikit-learn's names
+
+
 def test_importing_bagwise_raises_no_warning():
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "import bagwise"], capture_output=True, text=True, check=False
@@ -93,6 +100,44 @@ def test_a_module_of_401_lines_is_found(tmp_path):
     (tmp_path / "right.py").write_text("x = 1\n" * 400)
     (tmp_path / "long.py").write_text("x = 1\n" * 401)
     assert too_long(tmp_path.iterdir()) == {"long.py": 401}
+
+
+# Modules with code that have no test file of their name, and where they are tested.
+TESTED_ELSEWHERE = {
+    "_contract_problems.py": "tests/test_testing.py: the problems of the contract",
+    "baselines/_base/kernel_baseline.py": "tests/baselines/test_nsk.py and those of the other kernel machines",
+    "baselines/_base/kernel_settings.py": "tests/baselines/test_contract_of_baselines.py",
+    "baselines/_base/machines.py": "tests/baselines/_base/test_files.py, and every baseline",
+    "baselines/_base/parameters.py": "tests/models/_base/test_documented.py",
+    "bench/tables/candidates.py": "tests/bench/test_tables.py: all tables",
+    "gp/latent.py": "tests/bag_models/test_rules.py, test_rule_answers.py: what rules see",
+    "inference/belief.py": "tests/inference/test_expectation_propagation.py and its sisters hold one each",
+    "inference/kernel_learning/rows.py": "tests/inference/kernel_learning/test_by_messages.py and its sisters",
+    "io/streamed.py": "tests/cli/test_streaming.py",
+    "predict/cells.py": "tests/test_aggregates.py, tests/bag_models/test_cell_effects.py",
+    "report/templates.py": "tests/report/test_page.py",
+    "report/terminal.py": "tests/cli/test_evaluate.py",
+}
+
+
+def without_tests(sources, tests):
+    """Modules with functions of their own for which ``tests`` has no file of their name, by their paths."""
+    modules = [path.relative_to(sources) for path in sorted(sources.rglob("*.py")) if not path.stem.startswith("__")]
+    alone = [path for path in modules if not (tests / path.parent / f"test_{path.stem.lstrip('_')}.py").is_file()]
+    return {path.as_posix() for path in alone if re.search(r"^ *def ", (sources / path).read_text("utf-8"), re.M)}
+
+
+def test_tests_mirror_the_tree():
+    assert without_tests(ROOT / "src" / "bagwise", ROOT / "tests") == set(TESTED_ELSEWHERE)
+
+
+def test_module_without_a_test_file_of_its_name_is_found(tmp_path):
+    for name, text in {"a/one.py": "def f(): ...", "a/_two.py": "def g(): ...", "data.py": "X = 1"}.items():
+        (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "src" / name).write_text(text)
+    (tmp_path / "tests" / "a").mkdir(parents=True)
+    (tmp_path / "tests" / "a" / "test_two.py").write_text("")
+    assert without_tests(tmp_path / "src", tmp_path / "tests") == {"a/one.py"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 
 from bagwise import MIPLGP, Bags, MILGPProbit, make_pipeline
+from bagwise.baselines import SIL
 from bagwise.datasets import make_candidate_bags
 from bagwise.exceptions import BagDataError
 from bagwise.inspection import importance
@@ -78,3 +79,9 @@ def test_what_cannot_be_measured_is_refused(problem, changes, message):
     bags, y, model = problem
     with pytest.raises(BagDataError, match=message):
         importance(model, bags, y, **changes)
+
+
+def test_importance_of_a_baseline_is_measured_by_its_probabilities(problem):
+    bags, y = problem[:2]
+    found = importance(SIL(cv=2, random_state=0).fit(bags, y), bags, y, n_repeats=2, random_state=0)
+    assert found.to_frame()["feature"][0] == "b"

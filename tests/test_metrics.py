@@ -48,7 +48,7 @@ def test_a_wrong_certainty_costs_everything_and_a_right_one_nothing():
     assert metrics.brier([1, 0], [0.5, 0.5]) == 0.25
 
 
-def test_calibration_by_hand():
+def test_calibration_error_is_that_computed_by_hand():
     y = [0, 1, 1, 1]
     p = [0.05, 0.05, 0.95, 0.85]
     curve = metrics.reliability_curve(y, p)

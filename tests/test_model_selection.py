@@ -15,7 +15,7 @@ def categories():
     return np.random.default_rng(0).permutation(np.repeat(np.arange(25), 60))
 
 
-def test_the_published_protocol(categories):
+def test_retrieval_split_follows_the_published_protocol(categories):
     """25 categories of 60: twenty of the wanted one, one of each other one; everything else is ranked."""
     y = (categories == 7).astype(int)
     splitter = RetrievalSplit(3, random_state=0)
@@ -53,7 +53,7 @@ def test_the_random_state_decides(categories):
     assert (first != other).any()
 
 
-def test_with_scikit_learn():
+def test_retrieval_split_works_in_cross_validation_of_scikit_learn():
     bags, y, _ = make_bags(60, 4, random_state=0)
     splitter = RetrievalSplit(2, n_positive=10, n_negative=12, random_state=0)
     scores = cross_val_score(GPMIL(learn=False), bags, y, cv=splitter, scoring="roc_auc")

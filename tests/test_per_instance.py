@@ -76,7 +76,7 @@ def test_rows_may_not_get_lost(bags):
         PerInstance(FunctionTransformer(lambda X: X[1:])).fit_transform(bags)
 
 
-def test_sparse_rows(bags, X):
+def test_sparse_rows_stay_sparse_in_a_transformer(bags, X):
     sparse = Bags(scipy.sparse.csr_matrix(X), list("abacbcabc"), feature_names=["u", "v", "w"])
     found = PerInstance(MaxAbsScaler()).fit_transform(sparse)
     assert scipy.sparse.issparse(found.X)
@@ -105,7 +105,7 @@ def test_frames_from_scikit_learn_are_understood(bags, X):
     assert plain.feature_names is None
 
 
-def test_manners(bags):
+def test_per_instance_clones_sets_parameters_and_says_that_it_is_not_fitted(bags):
     scaler = PerInstance(StandardScaler())
     assert clone(scaler).set_params(transformer__with_mean=False).get_params()["transformer__with_mean"] is False
     with pytest.raises(NotFittedError):

@@ -7,58 +7,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import safetensors.torch
-import torch
 from gpytorch import kernels as k
-from sklearn.base import clone
-from tests.problems import random_bags
+from tests.saved_models import CASES, fitted, label, new_bags
 
 import bagwise
 from bagwise import Bags, MILGPProbit, ModelFileError
 
 SRC = Path(bagwise.__file__).parent
-
-
-@pytest.fixture
-def bags():
-    return random_bags(np.random.default_rng(0), n_bags=20, n_features=3)
-
-
-def label(bags):
-    return np.array([int((X[:, 0] > 0.7).any()) for _, X in bags])
-
-
-def scaled(base):
-    kernel = k.ScaleKernel(base)
-    kernel.outputscale = 3.0
-    return kernel
-
-
-# each: settings, and what to do to the bags and to the labels
-CASES = {
-    "published": ({}, None, None),
-    "converged, with a constant": ({"max_iter": None, "bias": 5.0}, None, None),
-    "text classes": ({}, None, lambda y: np.where(y == 1, "tumour", "benign")),
-    "several labels, some missing": (
-        {},
-        None,
-        lambda y: np.column_stack([y, np.where(np.arange(20) < 5, np.nan, 1 - y)]),
-    ),
-    "named columns": ({}, lambda bags: bags.with_features(bags.X, ["α", "b", "c"]), None),
-    "single precision": ({"dtype": "float32"}, None, None),
-    "exponential kernel": ({"kernel": "exponential", "lengthscale": 0.8}, None, None),
-    "linear kernel": ({"kernel": "linear"}, None, None),
-    "gpytorch kernel": (
-        {"kernel": scaled(k.RBFKernel(active_dims=[0, 2], ard_num_dims=2) + k.LinearKernel())},
-        None,
-        None,
-    ),
-    "given inducing inputs": ({"inducing": np.eye(3), "standardize": False, "jitter": 1e-5}, None, None),
-    "infinite tolerance": ({"tol": 1e300, "random_state": np.random.RandomState(3)}, None, None),
-}
-
 RELOAD = """
 import sys, numpy as np, bagwise
 folder = sys.argv[1]
@@ -71,12 +28,9 @@ for name in sys.argv[2:]:
 """
 
 
-def fitted(name, bags):
-    settings, change_bags, change_labels = CASES[name]
-    y = label(bags)
-    y = y if change_labels is None else change_labels(y)
-    bags = bags if change_bags is None else change_bags(bags)
-    return MILGPProbit(**{"n_inducing": 12, "random_state": 0, **settings}).fit(bags, y), bags, y
+@pytest.fixture
+def bags():
+    return new_bags()
 
 
 def test_a_new_process_gives_the_same_answers_bit_for_bit(tmp_path, bags):
@@ -91,52 +45,6 @@ def test_a_new_process_gives_the_same_answers_bit_for_bit(tmp_path, bags):
             np.testing.assert_array_equal(answers["bag"], model.predict_proba(bags), err_msg=plain[int(file)])
             np.testing.assert_array_equal(answers["instance"], model.predict_instance_proba(bags))
             np.testing.assert_array_equal(answers["latent"], np.stack(model.predict_latent(bags)))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_everything_fitted_comes_back(tmp_path, bags, name):
-    model, bags, y = fitted(name, bags)
-    model.save(tmp_path / "model")
-    back = bagwise.load(tmp_path / "model")
-    assert type(back) is type(model)
-    np.testing.assert_array_equal(back.predict_proba(bags), model.predict_proba(bags))
-    np.testing.assert_array_equal(back.predict(bags), model.predict(bags))
-    np.testing.assert_array_equal(np.array(back.classes_), np.array(model.classes_))
-    assert back.predict(bags).dtype == model.predict(bags).dtype
-    assert (back.n_features_in_, back.label_names_) == (model.n_features_in_, model.label_names_)
-    assert list(getattr(back, "feature_names_in_", [])) == list(getattr(model, "feature_names_in_", []))
-    assert (back.n_iter_, back.converged_) == (model.n_iter_, model.converged_)
-    np.testing.assert_array_equal(back.trace_.values, model.trace_.values)
-    np.testing.assert_array_equal(back.log_evidence_, model.log_evidence_)
-    np.testing.assert_array_equal(back.mean_, model.mean_)
-    assert (back.features_.origin, back.features_.jitter) == (model.features_.origin, model.features_.jitter)
-    assert back.score(bags, y) == model.score(bags, y)
-
-
-def test_settings_come_back_so_that_a_loaded_model_can_be_fitted_again(tmp_path, bags):
-    settings = {"kernel": scaled(k.MaternKernel(nu=1.5)), "inducing": bags.X[:9], "max_iter": None, "tol": 1e-7}
-    model = MILGPProbit(random_state=4, bias=2.0, **settings).fit(bags, label(bags))
-    model.save(tmp_path / "model")
-    back = bagwise.load(tmp_path / "model")
-    for name, value in model.get_params().items():
-        if name not in ("kernel", "inducing"):
-            assert back.get_params()[name] == value, name
-    again = clone(back).fit(bags, label(bags))
-    np.testing.assert_allclose(again.predict_proba(bags), model.predict_proba(bags), atol=1e-12)
-
-
-@pytest.mark.parametrize("give", [pd.DataFrame, torch.tensor, np.ndarray.tolist])
-def test_inducing_inputs_of_any_kind_can_be_saved(tmp_path, bags, give):
-    model = MILGPProbit(max_iter=1, inducing=give(np.eye(3))).fit(bags, label(bags))
-    model.save(tmp_path / "model")
-    np.testing.assert_array_equal(bagwise.load(tmp_path / "model").inducing, np.eye(3))
-
-
-def test_what_belongs_to_the_session_is_left_out(tmp_path, bags):
-    model = MILGPProbit(max_iter=1, callback=print, device=torch.device("cpu"), random_state=np.random.RandomState(0))
-    model.fit(bags, label(bags)).save(tmp_path / "model")
-    back = bagwise.load(tmp_path / "model")
-    assert (back.callback, back.device, back.random_state) == (None, "cpu", None)
 
 
 def test_the_file_is_plain_safetensors_with_a_description(tmp_path, bags):

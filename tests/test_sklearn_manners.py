@@ -82,7 +82,7 @@ def test_groups_of_bags_stay_together(bags, y, model):
 
 
 @forms
-def test_train_test_split(bags, y, model, form):
+def test_train_test_split_cuts_bags_of_every_form(bags, y, model, form):
     X = FORMS[form](bags)
     train, test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
     assert model.fit(train, y_train).predict(test).shape == y_test.shape == (10,)
@@ -139,7 +139,7 @@ def test_scorers_that_ask_for_probabilities(bags, y, model):
     assert np.isfinite(found["test_neg_log_loss"]).all()
 
 
-def test_several_labels(bags, y, model):
+def test_cross_validation_takes_several_labels(bags, y, model):
     both = np.column_stack([y, 1 - y, y])
     assert cross_val_score(model, bags, both, cv=KFold(3)).shape == (3,)
     assert cross_val_predict(model, bags, both, cv=KFold(3), method="predict_proba").shape == both.shape
@@ -163,12 +163,12 @@ def test_labels_may_be_missing_in_cross_validation(bags, y, model):
     assert np.isfinite(scores).all()
 
 
-def test_learning_curve(bags, y, model):
+def test_learning_curve_takes_bags(bags, y, model):
     _, train, test = learning_curve(model, bags, y, train_sizes=[0.5, 1.0], cv=StratifiedKFold(3))
     assert train.shape == test.shape == (2, 3)
 
 
-def test_two_processes(bags, y, model):
+def test_two_processes_give_the_scores_of_one(bags, y, model):
     alone = cross_val_score(model, bags, y, cv=2)
     np.testing.assert_allclose(cross_val_score(model, bags, y, cv=2, n_jobs=2), alone)
 

@@ -10,21 +10,17 @@ from bagwise.bags import Bags
 
 def takes_candidates(estimator: Any) -> bool:
     """Whether y holds candidate sets of several classes, (B, q), rather than labels of two."""
-    if hasattr(estimator, "evidence"):
-        return bool(estimator.evidence == "candidates")
-    card = getattr(estimator, "card", None)
-    return card is not None and "candidates" in card.evidence
+    return bool(estimator.kind_of_y == "candidates")
 
 
 def has_latent(estimator: Any) -> bool:
     """Whether there is a Gaussian process behind the answers; baselines have none."""
-    return hasattr(estimator, "predict_latent")
+    return bool(estimator.abilities.latent)
 
 
 def takes_only_fractions(estimator: Any) -> bool:
     """Whether y holds fractions of positives, and nothing else."""
-    card = getattr(estimator, "card", None)
-    return card is not None and card.evidence == ("fraction",)
+    return bool(estimator.card.evidence == ("fraction",))
 
 
 def small_problem(estimator: Any, seed: int = 0, n_bags: int = 16) -> tuple[Bags, NDArray[Any]]:

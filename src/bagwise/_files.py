@@ -5,13 +5,12 @@ import io
 import os
 import stat
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from bagwise.exceptions import BagDataError
+from bagwise.exceptions import BagDataError, warn_user
 
 if sys.platform != "win32":  # Windows has no such locks: there, nothing is cleaned up and nothing is kept apart
     import fcntl
@@ -188,9 +187,9 @@ def alone_in(folder: Path, who: str) -> Iterator[None]:
         try:
             free = _lock(stream.fileno())
         except OSError as error:
-            warnings.warn(
+            warn_user(
                 f"{folder}: cannot be locked ({error.strerror}); take care that no other {who} writes there.",
-                stacklevel=4,
+                UserWarning,
             )
             free = True
         stream.seek(0)

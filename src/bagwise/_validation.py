@@ -43,6 +43,12 @@ def check_feature_names(estimator: Any, n_features: int, names: Sequence[str] | 
         raise BagDataError(f"{str(error).strip()}\nGive the same columns as in fit, in the same order.") from None
 
 
+def feature_names(estimator: Any) -> Sequence[str] | None:
+    """Names of the columns of a fit; scikit-learn leaves the attribute out where they had none."""
+    names: Sequence[str] | None = getattr(estimator, "feature_names_in_", None)
+    return names
+
+
 # ---------------------------------------------------------------- groups, ids, offsets
 
 

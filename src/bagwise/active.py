@@ -118,12 +118,12 @@ def suggest(
 
 def _checked_bags(model: Any, bags: Any) -> Bags:
     check_is_fitted(model)
-    if not hasattr(model, "posterior_"):
+    if not model.abilities.latent:
         raise BagDataError(
             f"suggest asks how sure a model is of itself; {type(model).__name__} is a baseline without a posterior. "
             "Use a model such as BagGP."
         )
-    if model.rule_.of_classes and not _has_columns(model):
+    if model.of_classes and not _has_columns(model):
         raise BagDataError(
             f"suggest asks what a class would teach, which {type(model).__name__} cannot tell. Use BagGP, or take the "
             "bags whose largest probability in `bagwise predict` (predict_proba) is smallest: of these it is unsure."

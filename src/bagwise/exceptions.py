@@ -35,7 +35,7 @@ class LearnedNothingWarning(BagDataWarning):
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn where the user called: at the first line up the stack that is not the library's own."""
+    """Warn where the user called: at the first line up the stack that is not the library's own (or its ``with``)."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
@@ -43,7 +43,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def _is_ours(module: str) -> bool:
-    return module == "bagwise" or module.startswith("bagwise.")
+    return module in ("bagwise", "contextlib") or module.startswith("bagwise.")
 
 
 __getattr__, __dir__ = lazy_names(__name__, {"ConvergenceWarning": "bagwise._convergence"})

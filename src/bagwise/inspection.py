@@ -97,7 +97,7 @@ def importance(
 def _score(model: Any, score: str | Score | None) -> Score:
     if callable(score):
         return score
-    of_classes = model.rule_.of_classes
+    of_classes = model.of_classes
     name = ("accuracy" if of_classes else "log_likelihood") if score is None else check_option("score", score, SCORES)
     if name == "accuracy":
         return lambda model, bags, y: float(model.score(bags, y))

@@ -14,6 +14,7 @@ from sklearn.model_selection import cross_val_score as scores_of_folds
 from bagwise._validation import check_count, check_flag, random_stream
 from bagwise.bags import Bags, ragged_ranges
 from bagwise.exceptions import BagDataError
+from bagwise.models._base.card import Abilities
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -77,11 +78,13 @@ class HeldOut:
     ``folds`` are the numbers of the bags that each of the ``models`` has not seen.
     """
 
+    abilities = Abilities()
+
     def __init__(self, models: list[Any], folds: list[Ints], bags: Bags) -> None:
-        self.rule_ = getattr(models[0], "rule_", models[0])  # baselines have none and say ``of_classes`` themselves
-        self.classes_, self.label_names_ = models[0].classes_, models[0].label_names_
-        self.evidence = getattr(models[0], "evidence", "label")
-        self.instance_classes_ = getattr(models[0], "instance_classes_", None)
+        first = models[0]
+        self.of_classes, self.kind_of_y = first.of_classes, first.kind_of_y
+        self.classes_, self.label_names_ = first.classes_, first.label_names_
+        self.instance_classes_ = first.instance_classes_ if first.of_classes else None
         self.models, self.folds, self._bags = models, folds, bags
 
     def predict_proba(self, bags: Bags) -> Floats:
@@ -116,7 +119,7 @@ def held_out(model: Any, bags: Bags, y: Any, n_splits: int) -> HeldOut:
 def _groups_of(X: Any, groups: Any) -> NDArray[Any]:
     if groups is not None:
         return _codes(groups, len(X))
-    own = getattr(X, "group", None)
+    own = X.group if isinstance(X, Bags) else None
     return np.arange(len(X)) if own is None else _codes(own, len(X))
 
 

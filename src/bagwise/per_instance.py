@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._frames import as_kind
-from bagwise._validation import check_feature_names, check_option
+from bagwise._validation import check_feature_names, check_option, feature_names
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 
@@ -67,10 +67,8 @@ class PerInstance(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns after the transformer, from those before it."""
         check_is_fitted(self, "transformer_")
-        known = getattr(self, "feature_names_in_", None)
-        names: NDArray[Any] = self.transformer_.get_feature_names_out(
-            known if input_features is None else input_features
-        )
+        known = feature_names(self) if input_features is None else input_features
+        names: NDArray[Any] = self.transformer_.get_feature_names_out(known)
         return names
 
     def set_output(self, *, transform: str | None = None) -> Self:

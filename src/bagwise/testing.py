@@ -65,7 +65,7 @@ def check_answers(estimator: Any) -> None:
     bags, y = small_problem(estimator)
     model = _fit(estimator, bags, y)
     bag, instance = model.predict_proba(bags), model.predict_instance_proba(bags)
-    classes, of_instances = model.classes_, getattr(model, "instance_classes_", model.classes_)
+    classes, of_instances = model.classes_, model.instance_classes_ if model.of_classes else model.classes_
     assert bag.shape == (len(bags), len(classes)), f"predict_proba has shape {bag.shape}"
     shape = (bags.n_instances, len(of_instances))
     assert instance.shape == shape, f"predict_instance_proba has shape {instance.shape}"
@@ -274,9 +274,12 @@ def check_rule(estimator: Any) -> None:
 
 def _everything(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
     """Every answer about some bags that needs no further argument."""
-    names = ("predict_proba", "predict_instance_proba", "predict_latent", "predict_fraction")
-    asked = [name for name in names if hasattr(model, name)]
-    return {name: np.concatenate([np.ravel(part) for part in getattr(model, name)(bags)]) for name in asked}
+    answers = {"predict_proba": model.predict_proba(bags), "predict_instance_proba": model.predict_instance_proba(bags)}
+    if model.abilities.latent:
+        answers["predict_latent"] = model.predict_latent(bags)
+    if model.abilities.fractions:
+        answers["predict_fraction"] = model.predict_fraction(bags)
+    return {name: np.concatenate([np.ravel(part) for part in answer]) for name, answer in answers.items()}
 
 
 def check_undeclared_evidence(estimator: Any) -> None:

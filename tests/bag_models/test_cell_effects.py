@@ -8,7 +8,6 @@ from scipy.stats import kstest, norm
 from bagwise import Bags
 from bagwise.bag_models.cell_effects import Effect
 from bagwise.bag_models.totals import TotalBags
-from bagwise.evidence.cells import cell_numbers
 from bagwise.evidence.statements import count
 from bagwise.evidence.totals import total_statements
 
@@ -65,10 +64,3 @@ def test_draws_of_cells_have_the_moments_of_importance_sampling(people, f, size,
     drawn = torch.special.ndtr(held.cells.draw(u, z, ones, repeated(size, own, n), generator)).numpy()
     np.testing.assert_allclose(drawn.mean(1), mean, atol=0.15 * sd.max())
     np.testing.assert_allclose(drawn.std(1), sd, rtol=0.1)
-
-
-def test_rows_of_a_bag_with_the_same_features_are_one_cell_in_any_order():
-    X = np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0], [0.0, 1.0]])
-    bags = Bags(X, ["a", "a", "a", "b"])
-    assert list(cell_numbers(bags)) in ([0, 1, 0, 2], [1, 0, 1, 2])
-    assert len(set(cell_numbers(bags)[:2])) == 2

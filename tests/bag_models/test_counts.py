@@ -1,21 +1,25 @@
 """log Z and G of any evidence against enumeration of all sign patterns, and what the chunks make of it."""
 
 import itertools
+import math
 
+import mpmath
 import numpy as np
 import pytest
+import scipy.special
 import torch
 from scipy.stats import norm
+from tests.bag_models.count_terms import CPU, NAN, as_fitted, new_mixture, terms
+from tests.numerics.digits import rounded
 from tests.problems import enumerate_signs, segments_of
 
 from bagwise.bag_models.counts import ProbitCounts, label_terms
-from bagwise.bags import ragged_ranges
-from bagwise.evidence.counts import CountEvidence, possible_counts
-from bagwise.evidence.statements import Evidence, count, fraction, label, log_potentials
+from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.statements import count, fraction, label, log_potentials
+from bagwise.numerics.segments import Segments
 
-CPU = torch.device("cpu")
-NAN = np.nan
 RULES = {0.0: lambda k: float(k == 0), 1.0: lambda k: float(k >= 1)}
+
 
 # Nine potentials on a bag of 8, with the noise of labels.
 NINE = {
@@ -40,14 +44,6 @@ def evidence_of(statement, sizes, known=None, noise=0.0):
     return CountEvidence(nothing, sizes, (table,), (np.ones(len(sizes), dtype=bool),), known)
 
 
-def terms(evidence, f):
-    """log Z (b,) and G (n,) of a single column, all bags in one chunk."""
-    sizes = np.diff(evidence.offsets)
-    chunk = ProbitCounts(evidence).chunk(slice(0, len(sizes)), torch.float64, CPU)
-    log_z, g = chunk.terms(torch.as_tensor(f, dtype=torch.float64)[:, None], segments_of(sizes))
-    return log_z[:, 0].numpy(), g[:, 0].numpy()
-
-
 def enumerated(f, psi, known):
     """log Z, G and Var m of one bag, by going through every labelling that the known instances allow."""
     weight, first, second = 0.0, np.zeros(len(f)), np.zeros(len(f))
@@ -61,6 +57,11 @@ def enumerated(f, psi, known):
         first += mass * mean
         second += mass * (1 + f * mean)  # E[m²] of a normal cut at zero is 1 + f E[m]
     return np.log(weight), first / weight - f, second / weight - (first / weight) ** 2
+
+
+@pytest.fixture
+def mixture():
+    return new_mixture()
 
 
 # ---------------------------------------------------------------- plain labels
@@ -104,12 +105,15 @@ def test_g_is_the_gradient_of_log_z():
 
 # ---------------------------------------------------------------- nine potentials on bags of 8
 
+
 KNOWN = {
     "none known": [NAN] * 8,
     "one of each": [NAN, 1, NAN, NAN, 0, NAN, NAN, NAN],
     "three positives": [1, NAN, 1, NAN, NAN, 1, NAN, NAN],
     "all but one": [1, 1, 0, NAN, 1, 0, 0, 0],
 }
+
+
 # A known instance can contradict its bag: these leave no labelling at all.
 IMPOSSIBLE = {
     ("label 0", "one of each"),
@@ -209,35 +213,6 @@ def test_one_positive_among_very_negative_instances_is_found():
 # ---------------------------------------------------------------- chunks
 
 
-@pytest.fixture
-def mixture():
-    """Bags of many sizes with every kind of evidence, several label columns apart; some say nothing."""
-    statement = Evidence.concat(
-        [
-            label([1, 0, NAN]),
-            fraction([0.3, NAN, 0.0], [20.0, 1.0, 5.0]),
-            count([2, 0, NAN, 0], [3, 4, 1, 0]),
-            label([1, NAN]),
-        ]
-    )
-    sizes = np.array([3, 2, 4, 5, 1, 2, 6, 4, 3, 2, 7, 2])
-    known = np.full(sizes.sum(), NAN)
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    known[start[2] + 1], known[start[3]], known[start[6] + 2], known[start[10] + 3] = 1, 0, 1, 0
-    f = np.random.default_rng(6).normal(scale=1.5, size=sizes.sum())
-    return statement, sizes, known, f
-
-
-def as_fitted(statement, sizes, known, noise=0.0):
-    """Plain labels in closed form, everything else by tables, as the estimator hands it over."""
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    touched = np.add.reduceat(~np.isnan(known), starts) > 0
-    plain = (statement.kind == 1) & ~touched & (noise == 0.0)
-    by_table = ~plain & ((statement.kind > 0) | touched)
-    labels = np.where(plain, statement.first, NAN)[:, None]
-    return CountEvidence(labels, sizes, (log_potentials(statement, sizes, noise),), (by_table,), known)
-
-
 def test_kinds_mix_in_one_chunk(mixture):
     statement, sizes, known, f = mixture
     log_z, g = terms(as_fitted(*mixture[:3]), f)
@@ -270,48 +245,6 @@ def test_how_bags_are_cut_into_chunks_does_not_matter(mixture, cuts):
     np.testing.assert_allclose(torch.cat(found_g).numpy(), whole_g, atol=1e-13)
     whole = ProbitCounts(evidence).chunk(slice(0, 12), torch.float64, CPU).informed(0, segments_of(sizes))
     assert torch.equal(torch.cat(found_informed), whole)
-
-
-def test_the_evidence_of_some_bags_is_theirs(mixture):
-    statement, sizes, known, f = mixture
-    evidence, chosen = as_fitted(statement, sizes, known), np.array([10, 3, 0, 6])
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    rows = ragged_ranges(start[chosen], sizes[chosen])
-    log_z, g = terms(evidence.of_bags(chosen), f[rows])
-    whole_z, whole_g = terms(evidence, f)
-    np.testing.assert_allclose(log_z, whole_z[chosen], atol=1e-13)
-    np.testing.assert_allclose(g, whole_g[rows], atol=1e-13)
-
-
-def test_columns_side_by_side_are_the_columns(mixture):
-    _, sizes, _, f = mixture
-    unknown = np.full(sizes.sum(), NAN)
-    rng = np.random.default_rng(7)
-    columns = [as_fitted(label(rng.integers(0, 2, len(sizes))), sizes, unknown, noise) for noise in (0.0, 0.1)]
-    both = CountEvidence.side_by_side(columns)
-    segments = segments_of(sizes)
-    two = torch.tensor(np.column_stack([f, -f]))
-    log_z, g = ProbitCounts(both).chunk(slice(0, len(sizes)), torch.float64, CPU).terms(two, segments)
-    for k, sign in enumerate((1, -1)):
-        alone_z, alone_g = terms(columns[k], sign * f)
-        np.testing.assert_allclose(log_z[:, k].numpy(), alone_z, atol=1e-13)
-        np.testing.assert_allclose(g[:, k].numpy(), alone_g, atol=1e-13)
-
-
-def test_who_says_anything(mixture):
-    statement, sizes, known, _ = mixture
-    observed = as_fitted(statement, sizes, known).observed()[:, 0]
-    # The third bag has no label but a known instance; the fifth, ninth and last say nothing.
-    assert np.flatnonzero(~observed).tolist() == [4, 8, 11]
-
-
-def test_ceiling_is_the_highest_log_evidence_there_can_be(mixture):
-    statement, sizes, known, f = mixture
-    evidence = as_fitted(statement, sizes, known)
-    highest = max(log_potentials(statement[3], sizes[[3]])) + np.log(5 + 1)  # the fractions 0.3 and 0
-    assert evidence.ceiling() == pytest.approx([highest])
-    assert terms(evidence, f)[0].sum() < evidence.ceiling()[0]
-    assert CountEvidence(np.array([[1.0], [0.0]]), np.array([2, 3])).ceiling() == [0.0]
 
 
 # ---------------------------------------------------------------- who is informed
@@ -351,7 +284,108 @@ def test_a_known_positive_leaves_a_noisy_label_nothing_to_say_about_the_others()
     ]
 
 
-def test_possible_counts_lie_between_known_positives_and_known_negatives():
-    low, high = possible_counts(np.array([NAN, 1, 0, 1, NAN, NAN, 0]), np.array([3, 1, 3]))
-    assert low.tolist() == [1, 1, 0]
-    assert high.tolist() == [2, 1, 2]
+def exact_g(bag, label):
+    """G of (0.2) for one bag, by its definition."""
+    with mpmath.workdps(900):
+        f = [mpmath.mpf(float(value)) for value in bag]
+        below = {value: mpmath.ncdf(-value) for value in set(f)}
+        negative = mpmath.fprod(below[value] for value in f)
+        weight = negative / (1 - negative) if label == 1 else mpmath.mpf(-1)
+        pull = {value: float(mpmath.npdf(value) / below[value] * weight) for value in below}
+        return [pull[value] for value in f]
+
+
+BAGS = [
+    [-45.0],
+    [-40.0, -38.0, -45.0, -60.0],
+    [-4.375, -30.0],  # log(-log P(all negative)) just below -12 …
+    [-4.36, -30.0],  # … and just above
+    [-3.1, -2.9, 0.0, 1.0],
+    [-9.0, 20.0],
+    [-8.0] * 500,
+    [8.0, 9.0],
+]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)], ids=["double", "single"]
+)
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_pull_of_a_label_against_900_digits(dtype, tolerance, label):
+    sizes = [len(bag) for bag in BAGS]
+    f = rounded([value for bag in BAGS for value in bag], dtype)
+    segments = Segments(torch.tensor(np.concatenate([[0], np.cumsum(sizes)])))
+    _, g = label_terms(f[:, None], torch.full((len(BAGS), 1), label, dtype=dtype), segments)
+    expected = np.concatenate([exact_g(bag, label) for bag in f.double().split(sizes)])
+    tiny = torch.finfo(dtype).tiny  # below it nothing can be asked of a relative error
+    np.testing.assert_allclose(g[:, 0].double().numpy(), expected, rtol=tolerance, atol=10 * tiny)
+
+
+def test_pull_where_the_naive_form_gives_nothing():
+    """f = (-40, -38, -45, -60): the likeliest instance is pulled up by 38, not by 1e-14."""
+    f = torch.tensor([[-40.0], [-38.0], [-45.0], [-60.0]], dtype=torch.float64)
+    log_z, g = label_terms(f, torch.ones(1, 1, dtype=torch.float64), Segments(torch.tensor([0, 4])))
+    assert g.max().item() == pytest.approx(38.0, abs=0.05)
+    assert g.argmax().item() == 1
+    assert log_z.item() == pytest.approx(scipy.special.log_ndtr(-38.0), rel=1e-12)
+
+
+def test_pull_is_continuous_where_the_series_take_over():
+    """A step of 1e-9 across every threshold moves G by about as much, in either arithmetic's direction."""
+    for f0 in (-5.0, -3.0, scipy.special.ndtri_exp(-12.0), scipy.special.ndtri_exp(-20.0)):
+        f = torch.tensor([[f0 - 1e-9], [f0 + 1e-9]], dtype=torch.float64)
+        _, g = label_terms(f, torch.ones(2, 1, dtype=torch.float64), Segments(torch.tensor([0, 1, 2])))
+        assert abs(float(g[0] - g[1])) < 1e-8
+
+
+SIZES = [1, 3, 5, 2]
+
+
+@pytest.fixture
+def latent():
+    return torch.tensor(np.random.default_rng(0).normal(size=(sum(SIZES), 1)), requires_grad=True)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 0.05, 0.3, 0.499])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_noisy_label_is_right_or_wrong(latent, noise, value):
+    labels = torch.full((len(SIZES), 1), value, dtype=torch.float64)
+    found, _ = label_terms(latent, labels, segments_of(SIZES), noise)
+    f, start = latent.detach().numpy()[:, 0], np.cumsum([0, *SIZES])
+    for bag in range(len(SIZES)):
+        negative = norm.cdf(-f[start[bag] : start[bag + 1]]).prod()
+        right = negative if value == 0 else 1.0 - negative
+        assert found[bag, 0].exp().item() == pytest.approx((1 - noise) * right + noise * (1 - right), rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 0.05, 0.3])
+def test_pull_of_a_noisy_label_is_the_gradient_of_its_log_probability(latent, noise):
+    labels = torch.tensor([[1.0], [0.0], [1.0], [torch.nan]], dtype=torch.float64)
+    log_z, pull = label_terms(latent, labels, segments_of(SIZES), noise)
+    (gradient,) = torch.autograd.grad(log_z.sum(), latent)
+    torch.testing.assert_close(pull, gradient, rtol=1e-9, atol=1e-12)
+    assert log_z[3].item() == 0.0
+    assert not pull[-2:].any()
+
+
+def test_noise_bounds_what_a_label_can_say():
+    f = torch.tensor([[-40.0], [40.0], [40.0]], dtype=torch.float64)
+    labels = torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    log_z, pull = label_terms(f, labels, segments_of([1, 2]), 0.1)
+    np.testing.assert_allclose(log_z[:, 0], math.log(0.1), rtol=1e-12)
+    np.testing.assert_allclose(pull, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_closed_form_of_a_noisy_label_equals_its_table(latent, value):
+    sizes = np.array(SIZES)
+    table = log_potentials(label(np.full(len(sizes), value)), sizes, 0.2)
+    by_table = np.ones(len(sizes), dtype=bool)
+    tabled = CountEvidence(np.full((len(sizes), 1), np.nan), sizes, (table,), (by_table,))
+    closed = CountEvidence(np.full((len(sizes), 1), value), sizes, label_noise=0.2)
+    found = [
+        ProbitCounts(evidence).chunk(slice(0, 4), torch.float64, CPU).terms(latent.detach(), segments_of(SIZES))
+        for evidence in (closed, tabled)
+    ]
+    for part, other in zip(*found, strict=True):
+        torch.testing.assert_close(part, other, rtol=1e-10, atol=1e-12)

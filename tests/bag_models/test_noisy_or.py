@@ -228,7 +228,7 @@ def test_factorised_bound_equals_its_definition():
     np.testing.assert_allclose(belief.pi[:, 0], pi, atol=1e-15)
 
 
-def test_order_of_positions():
+def test_instances_are_visited_by_their_position_in_the_longest_bags_first():
     order = position_order(np.array([1, 1, 0, 1, 1, 1, 1], dtype=bool), np.array([0, 0, 0, 1, 2, 2, 2]), 3)
     assert order.bags.tolist() == [2, 0, 1]
     assert order.rows.tolist() == [4, 0, 3, 5, 1, 6]

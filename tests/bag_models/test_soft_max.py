@@ -98,7 +98,7 @@ def test_witness_loss_is_the_soft_max_loss_of_bags_of_one():
     torch.testing.assert_close(witness.curvature(rows, a), soft.curvature(rows, a), rtol=1e-12, atol=1e-14)
 
 
-def test_weights_of_witnesses(F):
+def test_weights_of_witnesses_add_up_to_one_and_harden_with_sharpness(F):
     segments = segments_of(SIZES)
     for weights in (uniform_weights(segments), soft_witness(F, segments, 2.0), hard_witness(F, segments)):
         torch.testing.assert_close(segments.sum(weights), torch.ones(5, dtype=F.dtype))

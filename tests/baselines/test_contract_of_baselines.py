@@ -23,7 +23,7 @@ KNOWN_TO_FAIL = {("citation-knn", check_learns)}
 
 @pytest.mark.parametrize("check", [check for check in CHECKS if check not in ELSEWHERE], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", BASELINES)
-def test_contract(name, check):
+def test_every_baseline_keeps_the_contract(name, check):
     if (name, check) in KNOWN_TO_FAIL:
         with pytest.raises(AssertionError):
             check(cheap(name, BASELINES))
@@ -41,7 +41,7 @@ NOT_EQUIVALENT = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", [name for name, model in BASELINES.items() if "label" in model.card.evidence])
 @pytest.mark.filterwarnings("ignore::bagwise.BagDataWarning")
-def test_scikit_learn_contract(name):
+def test_every_baseline_keeps_the_contract_of_scikit_learn(name):
     results = check_estimator(cheap(name, BASELINES), on_skip=None, expected_failed_checks=NOT_EQUIVALENT)
     assert len(results) > 40
     assert not [result["check_name"] for result in results if result["status"] == "failed"]

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from bagwise import Bags
-from bagwise.bag_models.rules import SoftMax
 from bagwise.bench.description import Model, Part, Split
 from bagwise.bench.measure import binary_answers, build, class_answers, lengthscale_answers
 from bagwise.gp.kernels import make_kernel
@@ -17,6 +16,7 @@ class Oracle:
     """Says of an instance what its feature says."""
 
     classes_ = np.array([0, 1])
+    decides_by_mode = False
 
     def predict_instance_proba(self, bags):
         p = np.asarray(bags.X)[:, 0] / 10
@@ -45,7 +45,7 @@ def test_binary_answers_are_per_level_and_undefined_where_one_class_is_alone():
 
 def test_accuracy_of_a_model_that_decides_by_the_mode_is_that_of_its_decisions():
     class ByMode(Oracle):
-        rule_ = SoftMax("sum", 1.0, "mode")
+        decides_by_mode = True
 
         def predict(self, bags):
             return np.array([0, 1, 1])
@@ -79,7 +79,7 @@ def test_models_are_told_the_device_and_baselines_are_not():
     assert "device" not in build(Model("b", "BagStatisticsSVM"), 0, device="cuda:1").get_params()
 
 
-def test_class_answers():
+def test_class_answers_count_right_bags_and_instances_with_a_truth():
     class Classes:
         def predict_proba(self, bags):
             return np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
@@ -94,7 +94,7 @@ def test_class_answers():
     assert found == pytest.approx(expected | ranked)
 
 
-def test_lengthscale_answers():
+def test_lengthscale_answers_tell_the_learned_lengthscale():
     class Learned:
         class features_:
             kernel = make_kernel("rbf", 1, 2.5, torch.float64)

@@ -1,48 +1,19 @@
 """How data are cut: nothing of the test bags is seen in training, and what is told is what the paper says."""
 
 import numpy as np
-import pytest
 import scipy.sparse
+from tests.bench.benchmark_files import numbers, place
 
-from bagwise.bench.candidate_splits import _POST_TARGETS, POSTS, CandidateHalves
-from bagwise.bench.description import DataSet, Place
-from bagwise.bench.generated import recovery_bags
+from bagwise.bench.description import DataSet
 from bagwise.bench.protocols import (
     Folds,
     GroupTrials,
     KernelPCAFolds,
     RandomHalves,
     RandomSplits,
-    RecoveryTrials,
     _half_with_every_class,
     stratified_test,
 )
-from bagwise.exceptions import BagDataError
-
-DATA = DataSet("set", "some")
-
-
-def place(folder, fold=0, repeat=0, data=DATA, seed=7):
-    return Place(folder, data, repeat, fold, seed + 10 * repeat + fold, 5 + repeat)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Thirty bags of two to four rows, a third of them positive; row numbers are the first feature."""
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(2, 5, 30)
-    bag = np.repeat(np.arange(30), sizes)
-    X = np.column_stack([np.arange(len(bag)), rng.normal(size=(len(bag), 4))]).astype(np.float32)
-    arrays = {"X": X, "bag": bag, "y": np.arange(30) % 3 == 0, "instance_y": rng.integers(-1, 3, len(bag))}
-    arrays["folds"] = np.tile(np.arange(30) % 5, (2, 1))
-    arrays["candidates"] = np.eye(3, dtype=int)[np.arange(30) % 3] | np.eye(3, dtype=int)[(np.arange(30) + 1) % 3]
-    arrays["test_bag_half"] = np.arange(30)[None] % 2
-    np.savez(tmp_path / "some.npz", **arrays)
-    return tmp_path
-
-
-def numbers(bags):
-    return set(np.asarray(bags.X)[:, 0].astype(int).tolist())
 
 
 def test_folds_of_the_file_are_used_and_then_drawn(folder):
@@ -121,86 +92,6 @@ def test_halves_use_labelled_instances_and_labels_recomputed_from_them(folder):
             holds = np.array([number in known[bags.index == b] for b in range(len(bags))])
             assert np.array_equal(labels[:, column].astype(bool), holds)
     assert abs(len(train) - len(part.bags)) <= 1
-
-
-def test_candidates_become_one_bag_per_candidate(folder):
-    data = DataSet("letters", "some", "1")
-    split = CandidateHalves().split(place(folder, data=data))
-    train, told = split.evidence["candidates"]
-    copies, y = split.evidence["one against the rest"]
-    assert len(copies) == told.sum() == 2 * len(train)
-    assert (y.sum(axis=1) == 1).all()
-    for bag, candidates in zip(train.ids, told, strict=True):
-        mine = [name == bag for name in copies.ids]
-        assert np.array_equal(y[mine].sum(axis=0), candidates)
-    with pytest.raises(BagDataError, match="holds 1 splits, but number 2 is asked for"):
-        CandidateHalves().split(place(folder, repeat=1, data=data))
-
-
-@pytest.mark.parametrize("absent", ["candidates", "test_bag_half", "instance_y"])
-def test_a_file_without_what_a_split_needs_is_refused(folder, absent):
-    with np.load(folder / "some.npz") as file:
-        arrays = {name: file[name] for name in file.files if name != absent}
-    np.savez(folder / "less.npz", **arrays)
-    with pytest.raises(BagDataError, match=r"less\.npz: expected the arrays 'candidates', 'test_bag_half'"):
-        CandidateHalves().split(place(folder, data=DataSet("letters", "less", "1")))
-
-
-def test_candidate_sets_grow_from_those_of_the_file(folder):
-    sets = [
-        CandidateHalves().split(place(folder, data=DataSet("letters", "some", r))).evidence["candidates"][1]
-        for r in ("1", "2")
-    ]
-    assert (sets[1].sum(axis=1) == 3).all()
-    assert (sets[1] >= sets[0]).all()
-
-
-@pytest.mark.parametrize("together", [False, True])
-def test_columns_are_scaled_by_the_training_half(folder, together):
-    rule = CandidateHalves(one_unit=("some",) if together else ())
-    split = rule.split(place(folder, data=DataSet("letters", "some", "1")))
-    variance = split.evidence["candidates"][0].X.var(axis=0)
-    assert np.allclose(variance.mean() if together else variance, 1.0, rtol=1e-5)
-    assert np.allclose(variance, 1.0, rtol=1e-5) != together
-
-
-def test_posts_are_dealt_into_bags_with_candidates(tmp_path, monkeypatch):
-    monkeypatch.setattr("bagwise.bench.candidate_splits._POST_BAGS", 40)
-    rng = np.random.default_rng(0)
-    names = np.array([*_POST_TARGETS, "rec.motorcycles", "talk.politics.misc"])
-    counts = scipy.sparse.random_array(
-        (240, 230), density=0.1, rng=rng, data_sampler=lambda size: rng.integers(1, 4, size)
-    )
-    rows = scipy.sparse.csr_matrix(counts)
-    numbers = np.arange(240) % 12
-    arrays = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": np.array(rows.shape)}
-    np.savez(tmp_path / f"{POSTS}.npz", **arrays, instance_y=numbers, class_names=names)
-    by_r = {}
-    for r in (1, 3):
-        split = CandidateHalves(one_unit=(POSTS,)).split(place(tmp_path, data=DataSet("posts", POSTS, str(r))))
-        (train, told), (part,) = split.evidence["candidates"], split.parts
-        assert train.n_features == 200
-        assert len(train) == len(part.bags) == 20
-        assert (told.sum(axis=1) == r + 1).all()
-        for number, true in enumerate(part.bag_truth):
-            assert set(part.instance_truth[part.bags.index == number]) == {true, 10.0}
-        by_r[r] = part
-    assert np.array_equal(by_r[1].bags.X, by_r[3].bags.X)
-
-
-def test_recovery_keeps_or_draws_the_function():
-    for key, same in (("one", True), ("", False)):
-        data = DataSet("trial", key=key)
-        pools = [
-            {round(float(x), 9) for x in RecoveryTrials().split(place(None, repeat=r, data=data)).parts[0].bags.X[:, 0]}
-            for r in (0, 1)
-        ]
-        assert bool(pools[0] & pools[1]) == same
-    bags, y = recovery_bags(3, 4)
-    assert len(bags) == 100
-    assert y.sum() == 50
-    assert set(bags.sizes) <= set(range(1, 11))
-    assert np.abs(bags.X).max() <= 30
 
 
 def test_groups_are_as_in_the_figures():

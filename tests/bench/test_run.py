@@ -9,12 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.bench.tiny_table import die_in_the_middle, stumble, tiny_table
+from tests.bench.tiny_table import stumble, tiny_table
 
 from bagwise.bench.cells import Choice, cells_of
-from bagwise.bench.crew import OneCrew, ProcessCrew
-from bagwise.bench.progress import Clock, duration
-from bagwise.bench.run import Plan, SplitQueue, run, work_through
+from bagwise.bench.run import Plan, SplitQueue, run
 from bagwise.exceptions import BagDataError
 
 SCRIPT = Path(__file__).parent / "tiny_table.py"
@@ -118,22 +116,6 @@ def test_nothing_is_measured_twice_unless_it_changed(tmp_path):
     assert len(records(tmp_path)) == 18
 
 
-def test_quick_cells_are_cells_of_the_full_table():
-    table = tiny_table()
-    quick = {cell.key: cell.fingerprint for cell in cells_of(table, Choice(quick=True))}
-    full = {cell.key: cell.fingerprint for cell in cells_of(table)}
-    assert len(quick) == 6
-    assert quick.items() <= full.items()
-
-
-def test_only_restricts_models_and_sets():
-    table = tiny_table()
-    chosen = cells_of(table, Choice(only=("SVM", "rough")))
-    assert {(cell.model.name, cell.data.name) for cell in chosen} == {("SVM", "rough")}
-    assert {cell.model.name for cell in cells_of(table, Choice(only=("rough",)))} == {"probit", "small", "SVM"}
-    assert {cell.repeat for cell in cells_of(table, Choice(rounds=4))} == {0, 1, 2, 3}
-
-
 def test_second_run_in_a_folder_is_refused_while_the_first_is_at_work(tmp_path):
     process = started(tmp_path, 1)
     try:
@@ -154,13 +136,6 @@ def test_unknown_names_are_refused(tmp_path):
         run(Plan((tiny_table(),), None, tmp_path, Choice(only=("calmer",))))
 
 
-def test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits():
-    cells = cells_of(tiny_table(), Choice(rounds=2))
-    seeds = {cell.split_key: {other.seed for other in cells if other.split_key == cell.split_key} for cell in cells}
-    assert all(len(found) == 1 for found in seeds.values())
-    assert len(set.union(*seeds.values())) == len(seeds) == 12
-
-
 def test_a_lane_stays_with_its_split_and_helps_at_the_end():
     queue = SplitQueue(cells_of(tiny_table(), Choice(only=("calm",))))
     mine, theirs = queue.take(0), queue.take(1)
@@ -170,33 +145,3 @@ def test_a_lane_stays_with_its_split_and_helps_at_the_end():
     assert None not in taken
     assert queue.take(0) is None
     assert queue.take(1) is None
-
-
-def test_a_worker_that_dies_costs_only_its_cell():
-    def die(cell, folder):
-        return None if cell.fold == 1 else {"key": cell.key, "error": None}
-
-    cells = cells_of(tiny_table(), Choice(only=("calm", "probit")))
-    found = [record for _, record, _ in work_through(SplitQueue(cells), OneCrew(die, Path()))]
-    assert [record["error"] is None for record in found] == [True, False, True]
-    assert "died" in found[1]["error"]
-
-
-def test_a_process_that_dies_is_replaced():
-    cells = cells_of(tiny_table(), Choice(only=("calm", "probit")))
-    crew = ProcessCrew(die_in_the_middle, Path(), 1)
-    try:
-        found = [record for _, record, _ in work_through(SplitQueue(cells), crew)]
-    finally:
-        crew.close()
-    assert [record["error"] is None for record in found] == [True, False, True]
-
-
-def test_the_time_left_goes_by_model():
-    cells = cells_of(tiny_table(), Choice(only=("calm", "probit", "SVM")))
-    clock = Clock(cells, 2)
-    assert clock.seconds_left() is None
-    clock.done(cells[0], 10.0)
-    clock.done(cells[1], 1.0)
-    assert clock.seconds_left() == pytest.approx((2 * 10 + 2 * 1) / 2)
-    assert [duration(60), duration(600), duration(7200)] == ["60 s", "10 min", "2.0 h"]

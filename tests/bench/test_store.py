@@ -9,7 +9,7 @@ from tests.bench.tiny_table import tiny_table
 from bagwise.bench.cells import cells_of
 from bagwise.bench.store import Store
 from bagwise.exceptions import BagDataError
-from bagwise.io.plain_json import number_from_json, plain_numbers
+from bagwise.io.plain_json import number_from_json
 
 CELLS = cells_of(tiny_table())
 
@@ -63,8 +63,3 @@ def test_failures_and_other_settings_are_pending(tmp_path):
     store.add(record(CELLS[1]) | {"fingerprint": "other"})
     store.add(record(CELLS[2]))
     assert store.pending(CELLS[:3]) == CELLS[:2]
-
-
-def test_plain_numbers_leaves_the_rest_alone():
-    given = {"a": [1, 2.5, math.nan], "b": (math.inf, "text", None, True)}
-    assert plain_numbers(given) == {"a": [1, 2.5, None], "b": ["inf", "text", None, True]}

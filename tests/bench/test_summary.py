@@ -5,49 +5,11 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from tests.bench.summaries import made, summary_of
 from tests.bench.tiny_table import tiny_table
 
-from bagwise.bench.description import typed
-from bagwise.bench.render import html_page, in_words, markdown_page, number_text
+from bagwise.bench.render import markdown_page
 from bagwise.bench.summary import MEAN_ROW, paired_t_test, summarise
-
-
-def made(values, models=("probit", "small"), scores=None):
-    """Records of (row, model) -> one value per fold."""
-    found = []
-    for (row, model), folds in values.items():
-        for fold, value in enumerate(folds):
-            found.append(
-                {
-                    "key": f"tiny/{row}/{model}/0/{fold}",
-                    "set": row,
-                    "model": model,
-                    "repeat": 0,
-                    "fold": fold,
-                    "error": None,
-                    "metrics": {row: {"instance auc": value}},
-                    "seconds": {"fit": 2.0, "predict": 0.5},
-                    "sizes": {"train": 12, "test": 6},
-                    "warnings": ["ConvergenceWarning: not settled"] if model == "small" else [],
-                    "versions": {"bagwise": "0"},
-                }
-                | ({} if scores is None else {"scores": {row: scores[row, model][fold]}})
-            )
-    return found
-
-
-def summary_of(values, **changes):
-    return summarise(tiny_table(**changes), made(values), n_wanted=18)
-
-
-@pytest.fixture
-def values():
-    rng = np.random.default_rng(0)
-    return {
-        (row, model): list(rng.uniform(0.5, 1.0, 3) + (0.2 if model == "probit" else 0.0))
-        for row in ("calm", "rough")
-        for model in ("probit", "small")
-    }
 
 
 def test_means_and_standard_errors(values):
@@ -123,16 +85,6 @@ def test_overlap_of_training_sets_is_test_over_training_bags():
     assert paired_t_test(np.array([0.2, 0.25, 0.3]), overlap=2.0) > 0.05
 
 
-def test_published_rows_are_recounted():
-    figures = typed(
-        "Nobody, table 1", [("probit", "instance auc"), ("small", "instance auc")], "calm 0.8 0.7\nrough 0.6 0.6"
-    )
-    values = {(row, model): [0.5, 0.6] for row in ("calm", "rough") for model in ("probit", "small")}
-    (one,) = [c for c in summary_of(values, published=figures).comparisons() if c.metric == "instance auc"]
-    assert one.published == (1, 1, 0)
-    assert (one.higher, one.equal, one.lower) == (0, 2, 0)
-
-
 def test_wilcoxon_is_scipys():
     rng = np.random.default_rng(2)
     rows = [f"r{k}" for k in range(8)]
@@ -156,29 +108,7 @@ def test_pooled_joins_folds_before_it_measures():
     assert math.isnan(incomplete.pooled("calm", "probit", "instance auc"))
 
 
-def test_costs(values):
+def test_costs_are_medians_of_seconds_and_numbers_of_warnings(values):
     probit, small = summary_of(values).costs()
     assert (probit.n_cells, probit.fit_seconds, probit.predict_seconds, probit.n_warned) == (6, 2.0, 0.5, 0)
     assert small.n_warned == 6
-
-
-def test_pages_say_published_measured_and_difference(values):
-    summary = summary_of(values)
-    mean = np.mean(values["calm", "probit"])
-    text = markdown_page([summary])
-    assert f"**{number_text(mean)}** ± " in text
-    assert f"[1] .750 ± .020, {number_text(mean - 0.75, sign=True)}" in text
-    assert "12 of 18 cells" in text
-    page = html_page([summary])
-    assert f"<b>{number_text(mean)}</b>" in page
-    assert "Tiny &lt;waves&gt; &amp; bags" in page
-    assert "a &lt; b" in page
-    assert "<script" not in page
-    assert "http" not in page
-
-
-def test_numbers_and_names_read_well():
-    assert [number_text(v) for v in (0.5, -0.0364, 3.2038, math.nan)] == [".500", "−.036", "3.204", "–"]
-    assert [number_text(v, sign=True) for v in (0.0, 0.1, -0.1, -0.0001)] == ["+.000", "+.100", "−.100", "+.000"]
-    assert in_words("instance average_precision") == "instance average precision"
-    assert in_words("lengthscale") == "lengthscale"

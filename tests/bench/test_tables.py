@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bagwise.bench.cells import Choice, cells_of
-from bagwise.bench.description import typed
 from bagwise.bench.measure import build, estimator_class
 from bagwise.bench.protocols import check_data
 from bagwise.bench.summary import MEAN_ROW
@@ -15,6 +14,8 @@ from bagwise.bench.tables import NAMES, TABLES, tables_named
 from bagwise.exceptions import BagDataError
 
 SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
+
+
 EVERY_TABLE = pytest.mark.parametrize("table", TABLES.values(), ids=NAMES)
 
 
@@ -72,25 +73,11 @@ def test_missing_data_are_named(tmp_path):
     check_data(None, TABLES["recovery"].sets)
 
 
-def test_typed_figures():
-    found = typed("Here", [("a", "m"), ("b", "m")], "\n  row 88.5±3.5 -\n  other 1 2 \n", scale=0.01)
-    assert [tuple(figure[1:]) for figure in found] == [
-        ("row", "a", "m", pytest.approx(0.885), pytest.approx(0.035)),
-        ("other", "a", "m", 0.01, None),
-        ("other", "b", "m", 0.02, None),
-    ]
-    with pytest.raises(ValueError, match="argument"):
-        typed("Here", [("a", "m")], "row 1 2")
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_published_figures_are_shares(name):
     """Accuracies and areas lie between 0 and 1; papers print percentages as often as not."""
     shares = [figure for figure in TABLES[name].published if figure.metric.split()[-1] in ("accuracy", "auc")]
     assert all(0.0 < figure.value <= 1.0 for figure in shares)
-
-
-# ---------------------------------------------------------------- against the papers
 
 
 @pytest.fixture
@@ -136,7 +123,7 @@ def test_newsgroups_figures_of_haussmann(paper):
         assert line_of(text, printed, after="Data Set")[:2] == typed_row("newsgroups", place, name), name
 
 
-def test_miml_figures(paper):
+def test_miml_figures_are_those_of_the_paper(paper):
     text = paper(0)
     for row in (row for data in TABLES["miml"].sets for row in data.row_names):
         assert line_of(text, row) == typed_row("miml", "Wang & Pinar, table 4", row), row
@@ -160,7 +147,7 @@ def test_figures_of_kim_and_de_la_torre(paper):
     assert typed_row("recovery", "Kim & De la Torre, section 6.1", "fresh-functions", with_spread=True) == printed
 
 
-def test_candidate_figures(paper):
+def test_candidate_figures_are_those_of_the_paper(paper):
     text = paper(3)
     columns = {"mnist": 0, "fmnist": 1, "birdsong": 3}
     blocks = re.findall(r"^[^\t\n]*\t1\t(.+)\n[^\t\n]*\t2\t(.+)\n[^\t\n]*\t3\t(.+)$", text, re.M)[:3]
@@ -177,7 +164,7 @@ def test_candidate_figures(paper):
         assert typed_row("candidates", "Tang, Zhang & Zhang, table 4", f"{name}-1") == printed, name
 
 
-def test_group_figures(paper):
+def test_group_figures_are_those_of_the_paper(paper):
     found = re.search(r"yields a value of ([\d.]+) for .*? compared to ([\d.]+) for the one", paper(4))
     printed = [float(number) for number in found.groups()]
     assert typed_row("groups", "Kück & de Freitas, figure 3", "figure-3") == printed

@@ -79,7 +79,7 @@ def changed(parts, tmp_path, **columns):
 # ---------------------------------------------------------------- fit and predict
 
 
-def test_models_lists_it():
+def test_models_lists_miplgp_with_candidates():
     assert any("miplgp" in line and "candidates" in line for line in done("models").stdout.splitlines())
 
 
@@ -188,7 +188,7 @@ def test_models_of_tables_and_of_archives_judge_archives(folder, archive, truth)
         assert found["instance classes"]["accuracy"] > 0.9
 
 
-def test_report(folder):
+def test_report_of_candidates_names_the_classes(folder):
     page = folder / "report.html"
     done("report", folder / "model", folder / "parts.csv", "--instance-label", "what", "-o", page)
     text = page.read_text(encoding="utf-8")
@@ -230,7 +230,7 @@ def test_a_candidate_is_0_or_1(parts, tmp_path, value, shown):
         ((), "--candidates"),
     ],
 )
-def test_fit_refuses(folder, tmp_path, said, words):
+def test_fit_refuses_candidates_that_it_cannot_use(folder, tmp_path, said, words):
     assert words in refused("fit", folder / "parts.csv", *said, *OPTIONS, "-o", tmp_path / "model")
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from tests.problems import random_bags
 
-from bagwise.bag_models.rules import AtLeastOne, StrongestInstance
 from bagwise.cli.evidence import SavedModel, StatedColumns, fitted, truth
 from bagwise.io.bag_data import BagData
 
@@ -15,7 +14,7 @@ TABLE = Path("cells.csv")
 
 
 def saved(columns, **model):
-    return SavedModel(SimpleNamespace(**({"rule_": AtLeastOne()} | model)), columns)
+    return SavedModel(SimpleNamespace(**({"of_classes": False, "kind_of_y": "label"} | model)), columns)
 
 
 def data(y, labels):
@@ -39,7 +38,7 @@ def test_two_columns_are_the_ends_of_a_range():
 
 
 def test_candidates_are_put_in_the_order_of_the_models_classes():
-    model = saved({}, rule_=StrongestInstance(none=True), classes_=np.array(["a", "b"]))
+    model = saved({}, of_classes=True, classes_=np.array(["a", "b"]))
     given = pd.DataFrame({"b": [1, 0, 1], "a": [0, 1, 1]})
     found = truth(model, data(given, ("b", "a")), StatedColumns("candidates", ("b", "a")), TABLE)
     np.testing.assert_array_equal(found, [[0, 1], [1, 0], [1, 1]])

@@ -5,37 +5,13 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from tests.compare.comparison import NAMES, SVM, compared
 
-from bagwise import MIPLGP, BagGP, MILGPProbit
-from bagwise.baselines import BagStatisticsSVM
+from bagwise import MILGPProbit
 from bagwise.bench import run as bench_run
-from bagwise.bench.summary import paired_t_test
 from bagwise.compare import compare_models
 from bagwise.compare.folds import draw_folds
-from bagwise.compare.page import verdict, write_comparison
-from bagwise.compare.picture import draw_comparison
-from bagwise.datasets import make_bags, make_groups
 from bagwise.exceptions import BagDataError, BagDataWarning
-
-SVM = {"C": (1.0,), "gamma": (0.01,), "cv": 2}
-NAMES = ["mil-gp-probit", "bag-statistics-svm"]
-
-
-@pytest.fixture(scope="module")
-def problem():
-    return make_bags(36, (3, 5), random_state=0)
-
-
-def compared(problem, **changes):
-    bags, y, instance_y = problem
-    settings = {"mil-gp-probit": {"n_inducing": 8, "max_iter": 5}, "bag-statistics-svm": SVM}
-    arguments = {"folds": 3, "settings": settings, "instance_y": instance_y, "groups": np.arange(36) // 2}
-    return compare_models(bags, y, NAMES, **(arguments | changes))
-
-
-@pytest.fixture(scope="module")
-def result(problem):
-    return compared(problem)
 
 
 def test_values_are_those_of_a_cross_validation_done_by_hand(problem, result):
@@ -60,24 +36,6 @@ def test_groups_of_the_bags_themselves_are_kept_whole(problem, result):
 def _split_of(problem, fold):
     folds = draw_folds(problem[1].astype(float), np.arange(36) // 2, 3, 1, 0, stratify=True)
     return folds[0] == fold
-
-
-def test_difference_is_paired_and_its_error_allows_for_overlap(result):
-    found = result.difference(*NAMES)
-    by_fold = (result.values(NAMES[0]) - result.values(NAMES[1])).to_numpy()
-    assert result.overlap == pytest.approx(0.5, abs=0.1)
-    assert found.mean == pytest.approx(by_fold.mean())
-    assert found.error == pytest.approx(by_fold.std(ddof=1) * np.sqrt(1 / 3 + result.overlap))
-    assert found.p == pytest.approx(paired_t_test(by_fold, result.overlap))
-    assert found.lower < found.mean < found.upper
-
-
-def test_instances_are_measured_where_their_labels_are_given(result):
-    assert result.mean("mil-gp-probit", "instance auc").n == 3
-    assert result.mean("bag-statistics-svm", "instance auc").n == 3
-    frame = result.to_frame().set_index("model")
-    assert np.isfinite(frame.loc["bag-statistics-svm", "instance auc"])
-    assert frame["folds"].tolist() == [3, 3]
 
 
 def test_second_call_measures_nothing_and_other_data_are_measured_again(problem, tmp_path, monkeypatch):
@@ -133,37 +91,6 @@ def test_bags_without_evidence_are_left_out_with_a_warning(problem):
     assert sum(r["sizes"]["test"] for r in found.records if r["model"] == NAMES[0]) == 32
 
 
-def test_fractions_are_compared_by_their_error():
-    bags, fraction, truth = make_groups(random_state=0)
-    models = {"few": BagGP(n_inducing=5, learn=False, inference="vi"), "more": BagGP(n_inducing=20, learn=False)}
-    found = compare_models(bags, fraction, models, evidence="fraction", folds=2, instance_y=truth)
-    assert found.metric == "fraction mean_absolute_error"
-    means = {name: found.mean(name).mean for name in models}
-    assert found.best == min(means, key=means.get)
-    assert found.estimator("few").get_params()["evidence"] == "fraction"
-    assert found.mean("more", "instance auc").mean > 0.7
-
-
-def test_counts_are_compared_by_the_probability_of_their_ranges(problem):
-    bags, y, _ = problem
-    ranges = np.column_stack([y, np.where(y == 1, bags.sizes, 0)])
-    found = compare_models(bags, ranges, {"one": BagGP(n_inducing=5, learn=False)}, evidence="count", folds=2)
-    assert found.metric == "count range_log_likelihood"
-    assert found.mean("one").n == 2, found.failed
-    assert found.mean("one").mean < 0
-
-
-def test_candidates_are_compared_by_the_share_of_right_classes():
-    bags = make_bags(18, 2, random_state=0)[0]
-    table = np.eye(3)[np.arange(18) % 3]
-    table[0] = [1, 1, 0]
-    model = MIPLGP(learn=False, n_inducing=6, random_state=0)
-    found = compare_models(bags, table, {"one": model}, evidence="candidates", folds=2)
-    assert found.metric == "class accuracy"
-    assert 0 <= found.mean("one").mean <= 1
-    assert found.mean("one").n == 2, found.failed
-
-
 def test_several_label_columns_are_averaged_within_a_fold(problem):
     bags, y, _ = problem
     both = np.column_stack([y, np.arange(36) % 2])
@@ -172,45 +99,6 @@ def test_several_label_columns_are_averaged_within_a_fold(problem):
     expected = np.mean([metrics["bag auc"] for metrics in record["metrics"].values()])
     assert len(record["metrics"]) == 2
     assert found.values("bag-statistics-svm").loc[(0, record["fold"])] == pytest.approx(expected)
-
-
-def test_model_that_fails_is_told_of_and_does_not_win(problem, tmp_path):
-    bags, y, _ = problem
-    models = {"fine": BagStatisticsSVM(**SVM), "broken": MILGPProbit(n_inducing=-1)}
-    found = compare_models(bags, y, models, folds=2)
-    assert found.best == "fine"
-    assert not found.is_complete
-    assert any(text.startswith("broken failed: ") and "n_inducing" in text for text in verdict(found))
-    paths = write_comparison(found, tmp_path, ["<b>&"])
-    assert [path.name for path in paths] == ["comparison.csv", "comparison.png", "comparison.html"]
-    assert "&lt;b&gt;&amp;" in paths[2].read_text()
-
-
-def test_picture_shows_the_best_on_top(result):
-    left, right = draw_comparison(result).axes
-    assert [text.get_text() for text in left.get_yticklabels()][-1] == result.best
-    assert "best minus this one" in right.get_xlabel()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"models": ["bag-gp", "bag-gp"]}, "named twice"),
-        ({"models": ["fox"]}, "--models fox: there is no such model; there are bag-gp"),
-        ({"models": ["miplgp"], "evidence": "fraction"}, "miplgp takes candidates, label, not evidence of the kind"),
-        ({"models": ["bag-gp"], "settings": {"bag-gp": {"foxes": 1}}}, "bag-gp has no setting 'foxes'"),
-        ({"models": ["bag-gp"], "settings": {"gpmil": {}}}, "settings for gpmil: it is not among the models"),
-        ({"models": {"mine": object()}}, "object is no model or baseline of bagwise"),
-        ({"metric": "bag beauty"}, "metric='bag beauty'"),
-        ({"folds": 1}, "folds"),
-        ({"y": np.full(36, np.nan)}, "nothing is stated about any bag"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:every bag label is missing")
-def test_what_cannot_be_compared_is_refused(problem, changes, message):
-    bags, y, _ = problem
-    with pytest.raises(BagDataError, match=message):
-        compare_models(bags, changes.pop("y", y), changes.pop("models", NAMES), **changes)
 
 
 def test_comparison_in_which_everything_fails_says_the_first_error(problem):

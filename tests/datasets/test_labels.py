@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from bagwise.datasets import (
-    load_digit_bags,
-    make_bags,
-    make_election,
-    make_groups,
-    make_molecule_bags,
-    read_npz,
-    vote_chance,
-    wave,
-)
+from bagwise.datasets import load_digit_bags, make_bags, make_molecule_bags, read_npz, wave
 from bagwise.exceptions import BagDataError
 
 
@@ -28,11 +19,6 @@ def test_made_bags_tell_the_truth(n_features):
     np.testing.assert_array_equal(y, counts > 0)
     assert y.sum() == 24
     assert set(counts) == {0, 1, 2}
-
-
-def test_the_margin_stays_empty():
-    bags, _, _ = make_bags(20, margin=0.3, random_state=0)
-    assert np.abs(wave(bags.X)).min() > 0.3
 
 
 def test_one_shape_of_an_active_molecule_fits_the_receptor():
@@ -99,58 +85,3 @@ def test_what_cannot_be_made_is_said(arguments, message):
 
 def test_read_npz_is_at_hand():
     assert read_npz.__module__ == "bagwise.io.npz"
-
-
-# ---------------------------------------------------------------- groups and elections
-
-
-def test_groups_are_as_published_by_default():
-    bags, fractions, instance_y = make_groups(random_state=0)
-    assert bags.sizes.tolist() == [8] * 75
-    assert (fractions == 0).sum() == 62
-    counts = fractions[fractions > 0] * 8
-    assert set(counts) <= set(range(1, 7))
-    np.testing.assert_array_equal(np.add.reduceat(instance_y, bags.offsets[:-1]) / 8, fractions)
-    inside = bags.X[instance_y == 1]
-    assert np.abs(inside.mean(0) - [1.0, 0.8]).max() < 0.35
-
-
-def test_groups_of_given_sizes_lie_on_their_side_of_the_wave():
-    bags, fractions, instance_y = make_groups([19, 16, 20], [14, 4, 17], boundary="wave", random_state=0)
-    assert bags.sizes.tolist() == [19, 16, 20]
-    np.testing.assert_allclose(fractions, [14 / 19, 0.25, 0.85])
-    np.testing.assert_array_equal(instance_y, wave(bags.X) > 0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"boundary": "circle"}, "boundary"),
-        ({"n_mixed": 80}, "n_mixed=80"),
-        ({"group_size": [3, 4], "positives": [1, 5]}, "positives"),
-        ({"group_size": [3, 0]}, "group_size"),
-    ],
-)
-def test_groups_that_cannot_be(settings, message):
-    with pytest.raises(BagDataError, match=message):
-        make_groups(**settings)
-
-
-def test_an_election_is_decided_by_people_not_by_districts():
-    bags, shares, votes = make_election(300, 30, random_state=0)
-    assert bags.feature_names == ("age", "income", "education")
-    np.testing.assert_allclose(np.add.reduceat(votes, bags.offsets[:-1]) / 30, shares)
-    chance = vote_chance(bags.X)
-    for low in (0.0, 0.25, 0.5, 0.75):
-        some = (chance >= low) & (chance < low + 0.25)
-        assert abs(votes[some].mean() - chance[some].mean()) < 0.03
-    expected = np.add.reduceat(chance, bags.offsets[:-1]) / 30
-    assert abs(np.mean(shares - expected)) < 0.02
-    assert bags.X[:, 0].min() >= 18
-
-
-def test_districts_differ_as_much_as_asked_for():
-    spread = [make_election(200, 30, contrast=contrast, random_state=0)[1].std() for contrast in (0.0, 1.0, 3.0)]
-    assert spread[0] < 0.12 < spread[1] < spread[2]
-    with pytest.raises(BagDataError, match="contrast"):
-        make_election(contrast=-1.0)

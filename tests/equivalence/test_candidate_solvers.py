@@ -2,85 +2,17 @@
 
 import itertools
 
-import gpytorch
 import numpy as np
 import pytest
 import torch
+from tests.equivalence.candidate_problems import EPS, dense_nll, dense_parts, problem, rbf, sparse_chunks
 
 from bagwise import MIPLGP, Bags
-from bagwise.bag_models.dirichlet import (
-    CandidateEvidence,
-    Disambiguation,
-    augmented,
-    consistent_alpha,
-    initial_alpha,
-    targets_of,
-)
-from bagwise.gp.features import make_features
+from bagwise.bag_models.dirichlet import augmented, consistent_alpha, initial_alpha, targets_of
 from bagwise.inference.candidates.conjugate_gradients import LowRank, solve
 from bagwise.inference.candidates.kernel_matrix import KernelMatrix, pivoted_cholesky
-from bagwise.inference.candidates.sparse import Regression, evidence_cotangents, fit_targets, start_step
-from bagwise.inference.chunks import in_memory
+from bagwise.inference.candidates.sparse import fit_targets
 from bagwise.numerics.segments import Segments
-
-EPS = 1e-4
-
-
-def rbf(variance=2.0, lengthscale=0.8):
-    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()).double()
-    kernel.outputscale, kernel.base_kernel.lengthscale = variance, lengthscale
-    return kernel
-
-
-def problem(n_bags=12, q=3, seed=0, size=(1, 5)):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(*size, n_bags)
-    bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.repeat(np.arange(n_bags), sizes))
-    table = np.zeros((n_bags, q), dtype=int)
-    for b, row in enumerate(table):
-        row[rng.choice(q, 1 + b % 2, replace=False)] = 1
-    table[np.arange(q), np.arange(q)] = 1
-    return bags, table
-
-
-def dense_parts(bags, table, kernel, bias=0.0):
-    """K, targets and noise by the formulas of the theory, written out."""
-    with torch.no_grad():
-        K = kernel(torch.from_numpy(np.array(bags.X))).to_dense() + bias**2
-    candidates = torch.from_numpy(augmented(table.astype(bool), True)).double()[torch.from_numpy(np.array(bags.index))]
-    alpha = candidates / candidates.sum(1, keepdim=True) + EPS
-    noise = torch.log(1 + 1 / alpha)
-    return K, torch.log(alpha) - noise / 2, noise
-
-
-def dense_nll(K, value, noise):
-    """(7.7), with its constant."""
-    total = torch.zeros((), dtype=torch.float64)
-    for c in range(value.shape[1]):
-        law = torch.distributions.MultivariateNormal(torch.zeros(len(K), dtype=K.dtype), K + torch.diag(noise[:, c]))
-        total = total - law.log_prob(value[:, c])
-    return total
-
-
-def sparse_chunks(bags, table, kernel, n_inducing=None, approximation="fitc", jitter=1e-12):
-    features = make_features(
-        bags,
-        kernel=kernel,
-        lengthscale=None,
-        bias=0.0,
-        n_inducing=n_inducing,
-        inducing="kmeans++",
-        standardize=False,
-        jitter=jitter,
-        device=torch.device("cpu"),
-        dtype=torch.float64,
-        random=np.random.RandomState(0),
-    )
-    evidence = CandidateEvidence(augmented(table.astype(bool), True), bags.offsets)
-    model = Regression(Disambiguation("uniform", EPS), approximation)
-    chunks = in_memory(features, bags, evidence)
-    chunks.sweep(start_step, model)
-    return features, chunks, model
 
 
 @pytest.mark.parametrize("approximation", ["vfe", "fitc"])
@@ -89,37 +21,6 @@ def test_with_every_instance_as_inducing_input_the_sparse_evidence_is_the_dense_
     _, chunks, model = sparse_chunks(bags, table, rbf(), approximation=approximation)
     expected = -dense_nll(*dense_parts(bags, table, rbf()))
     assert fit_targets(chunks, model).log_evidence == pytest.approx(float(expected), abs=1e-6)
-
-
-@pytest.mark.parametrize("approximation", ["vfe", "fitc"])
-def test_sparse_evidence_is_that_of_its_low_rank_law(approximation):
-    bags, table = problem(20)
-    features, chunks, model = sparse_chunks(bags, table, rbf(), n_inducing=7, approximation=approximation)
-    phi, kappa = (torch.from_numpy(np.asarray(part)) for part in features.transform(bags))
-    K, value, noise = dense_parts(bags, table, rbf())
-    low = phi @ phi.T + (torch.diag(kappa) if approximation == "fitc" else 0.0)
-    expected = -dense_nll(low, value, noise)
-    if approximation == "vfe":
-        expected = expected - 0.5 * (kappa[:, None] / noise).sum()
-        assert expected < -dense_nll(K, value, noise)  # a bound on (7.7)
-    assert fit_targets(chunks, model).log_evidence == pytest.approx(float(expected), rel=1e-9)
-
-
-@pytest.mark.parametrize("approximation", ["vfe", "fitc"])
-def test_cotangents_are_the_derivatives_of_the_evidence(approximation):
-    bags, table = problem(8)
-    _, chunks, model = sparse_chunks(bags, table, rbf(), n_inducing=5, approximation=approximation)
-    posterior = fit_targets(chunks, model).posterior
-    (chunk,), (alpha,) = chunks.chunks, chunks.remembered
-    by_phi, by_kappa = evidence_cotangents(chunk, alpha, posterior, model)
-    phi, kappa = chunk.design.phi, chunk.design.kappa
-    for array, gradient, at in ((phi, by_phi, (2, 1)), (phi, by_phi, (0, 3)), (kappa, by_kappa, (1,))):
-        values = []
-        for step in (1e-5, -1e-5):
-            array[at] += step
-            values.append(-fit_targets(chunks, model).log_evidence)
-            array[at] -= step
-        assert float(gradient[at]) == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("rank", [1, 8, 30])

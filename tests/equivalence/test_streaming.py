@@ -1,19 +1,16 @@
 """Rows that stay in a file, and features in a file, give the model that memory gives."""
 
-import gc
-import os
-
 import numpy as np
 import pytest
-import torch
+from tests.equivalence.stored_problems import SMALL, fitted, problem
 
 import bagwise
 from bagwise import BagDataError, Bags
-from bagwise.inference.places import TensorFile
 from bagwise.models import discover
 
 SHORT = {"n_chains": 2, "n_samples": 30, "n_burn_in": 10}
-SMALL = {"n_inducing": 8, "random_state": 0}
+
+
 # Every model that takes labels, in each of its inferences; test_every_model_is_here sees to it that none is missing.
 SETTINGS = {
     "bag-gp": [
@@ -34,33 +31,6 @@ CASES = [(name, settings) for name, listed in SETTINGS.items() for settings in l
 QUIET = pytest.mark.filterwarnings(
     "ignore:the chains have not mixed:bagwise.ConvergenceWarning", "ignore::bagwise.BagDataWarning"
 )
-
-
-class Source:
-    """Counts how often every row is read."""
-
-    def __init__(self, values):
-        self.values, self.shape, self.dtype = values, values.shape, values.dtype
-        self.times = np.zeros(len(values), dtype=int)
-
-    def read(self, start, stop):
-        self.times[start:stop] += 1
-        return self.values[start:stop].copy()
-
-
-def problem(known=False):
-    random = np.random.default_rng(3)
-    sizes = random.integers(1, 8, 36)
-    X = random.standard_normal((sizes.sum(), 3)) * [1.0, 5.0, 0.2]
-    owners = np.repeat(np.arange(36), sizes)
-    positive = X[:, 0] > 1.0
-    y = np.bincount(owners, positive).astype(bool).astype(int)
-    z = np.where(np.arange(len(X)) % 9 == 0, positive, np.nan) if known else None
-    return Bags(X, owners, known=z), Bags.from_source(Source(X), sizes, known=z), y
-
-
-def fitted(name, settings, bags, y):
-    return discover()[name](**settings).fit(bags, y)
 
 
 def same_answers(model, other, bags, rows, atol=1e-10):
@@ -106,33 +76,6 @@ def test_fit_of_stored_bags_reads_every_row_twice_and_predict_once():
     assert source.times.max() == 1
 
 
-def test_tensors_come_back_from_a_file_as_they_were_and_changes_do_not_reach_it(tmp_path):
-    file = TensorFile(tmp_path)
-    tensors = [torch.randn(5, 3), torch.empty(0, 4), torch.arange(7), torch.randn(2, dtype=torch.float64)]
-    slots = [file.put(tensor) for tensor in tensors]
-    file.get(slots[0]).zero_()
-    for slot, tensor in zip(slots, tensors, strict=True):
-        assert torch.equal(file.get(slot), tensor)
-        assert file.get(slot).dtype == tensor.dtype
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_full_disk_in_the_cache_is_a_clear_error(monkeypatch, tmp_path):
-    _, stored, y = problem()
-
-    def full(self, values):
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(TensorFile, "_write", full)
-    with (
-        bagwise.scale.within(memory=0, cache=tmp_path),
-        pytest.raises(BagDataError, match=r"cannot be written there \(No space left on device\).*Nothing is left"),
-    ):
-        fitted("mil-gp-probit", SMALL, stored, y)
-    gc.collect()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_file_that_changes_during_the_fit_is_a_clear_error(tmp_path):
     bags, _, y = problem()
     np.save(tmp_path / "X.npy", bags.X)
@@ -141,26 +84,3 @@ def test_file_that_changes_during_the_fit_is_a_clear_error(tmp_path):
     np.save(tmp_path / "X.npy", bags.X[:-1])
     with pytest.raises(BagDataError, match="has changed since it was opened"):
         model.predict_proba(stored)
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"memory": "much"}, "memory='much': expected a number of bytes"),
-        ({"memory": -1}, "memory=-1"),
-        ({"cache": "/no/such/folder"}, "there is no such folder"),
-        ({"threads": 0}, "threads=0"),
-    ],
-)
-def test_bounds_that_make_no_sense_are_refused(settings, reason):
-    with pytest.raises(BagDataError, match=reason), bagwise.scale.within(**settings):
-        pass
-
-
-def test_bounds_end_with_their_block():
-    threads = torch.get_num_threads()
-    bags, _, y = problem()
-    seen = []
-    with bagwise.scale.within(threads=threads + 1):
-        bagwise.VGPMIL(**SMALL, max_iter=2, callback=lambda *_: seen.append(torch.get_num_threads())).fit(bags, y)
-    assert torch.get_num_threads() == threads == seen[-1]

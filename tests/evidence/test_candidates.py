@@ -49,7 +49,7 @@ def test_sets_of_names_are_a_table_of_sorted_classes(kind, bags):
     np.testing.assert_array_equal(sets.classes, NAMES)
 
 
-def test_sets_of_numbers(bags):
+def test_sets_of_numbers_are_a_table_of_sorted_classes(bags):
     sets = read_candidates([{10, 20}, {20, 30}, {10}, {30}], bags, keyed=True)
     np.testing.assert_array_equal(sets.table, TABLE == 1)
     np.testing.assert_array_equal(sets.classes, [10, 20, 30])

@@ -1,18 +1,9 @@
 """Known instances as bags of one, and evidence that a model does not take."""
 
 import numpy as np
-import pytest
 
-from bagwise import BagDataError, Bags
-from bagwise.evidence.declared import refuse_undeclared
 from bagwise.evidence.known import with_known_as_bags
 from bagwise.evidence.labels import read_labels
-from bagwise.evidence.statements import Evidence, fraction, label
-
-
-@pytest.fixture
-def bags():
-    return Bags(np.arange(6.0)[:, None], ["a", "a", "a", "b", "b", "c"])
 
 
 def test_every_known_instance_is_one_more_bag_with_its_own_label(bags):
@@ -21,9 +12,3 @@ def test_every_known_instance_is_one_more_bag_with_its_own_label(bags):
     np.testing.assert_array_equal(labels[:, 0], [1, 1, 0, 0, 1, 0])
     np.testing.assert_array_equal(joined.X[6:, 0], [1, 2, 4])
     np.testing.assert_array_equal(joined.sizes, [3, 2, 1, 1, 1, 1])
-
-
-def test_evidence_of_another_kind_is_refused_by_the_name_of_its_bag(bags):
-    said = Evidence.concat([label([1, 0]), fraction([0.5])])
-    with pytest.raises(BagDataError, match="bag 'c' states a fraction, but Model takes label"):
-        refuse_undeclared("Model", ("label",), bags, said)

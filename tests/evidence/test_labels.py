@@ -58,11 +58,11 @@ def test_any_two_class_values(bags, y, classes):
         {"p": "n", "q": pd.NA, "r": "y", "s": "n"},
     ],
 )
-def test_missing_labels(bags, y):
+def test_missing_labels_of_any_kind_are_nan(bags, y):
     np.testing.assert_array_equal(read(y, bags).values.ravel(), [0, NAN, 1, 0])
 
 
-def test_several_columns(bags):
+def test_several_columns_keep_names_and_follow_ids(bags):
     y = [[0, 1, NAN], [1, 0, 1], [0, 0, 0], [1, 1, 0]]
     labels = read(y, bags)
     np.testing.assert_array_equal(labels.values, y)
@@ -110,7 +110,7 @@ def test_a_series_is_read_by_position_where_the_ids_are_not_the_users(bags):
         ([["a", "b"]] * 4, "0, 1 or NaN .*found text"),
     ],
 )
-def test_bad_labels(bags, y, message):
+def test_labels_that_cannot_be_read_are_refused(bags, y, message):
     with pytest.raises(BagDataError, match=message):
         read(y, bags)
 

@@ -134,7 +134,7 @@ def test_many_columns_make_for_shorter_chunks(bags, monkeypatch):
         ([7], 3, [(0, 1)]),
     ],
 )
-def test_bag_slices(sizes, rows, expected):
+def test_slices_hold_whole_bags_of_a_bounded_number_of_rows(sizes, rows, expected):
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     assert [(part.start, part.stop) for part in bag_slices(offsets, rows)] == expected
 

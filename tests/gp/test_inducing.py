@@ -44,7 +44,7 @@ def test_given_inducing_inputs_are_in_the_units_of_the_data(bags):
         ({"standardize": "yes"}, "standardize='yes': expected True or False"),
     ],
 )
-def test_bad_settings(bags, changes, message):
+def test_bad_settings_of_inducing_inputs_are_refused(bags, changes, message):
     with pytest.raises(BagDataError, match=message):
         make(bags, **changes)
 

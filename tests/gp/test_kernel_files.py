@@ -54,7 +54,7 @@ SAVED = {
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("name", SAVED)
-def test_round_trip(name, dtype):
+def test_described_kernel_comes_back_with_its_values(name, dtype):
     kernel = kernels.make_kernel(with_values(SAVED[name]()), D, None, dtype)
     tree = json.loads(json.dumps(kernel_files.describe(kernel), allow_nan=False))
     back = kernel_files.rebuild(tree, kernel_files.parameters(kernel), dtype)

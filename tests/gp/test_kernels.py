@@ -33,7 +33,7 @@ FORMULAS = {
 
 @pytest.mark.parametrize("lengthscale", [None, 0.3, 40.0])
 @pytest.mark.parametrize("name", kernels.NAMES)
-def test_formulas(name, lengthscale):
+def test_kernels_equal_their_formulas(name, lengthscale):
     A, B = rows(7), rows(5, seed=1)
     with torch.no_grad():
         made = kernels.make_kernel(name, D, lengthscale, torch.float64)
@@ -51,7 +51,7 @@ def test_every_name_has_a_formula():
 
 
 @pytest.mark.parametrize("name", kernels.NAMES)
-def test_single_precision(name):
+def test_kernels_in_single_precision_equal_their_formulas(name):
     made = kernels.make_kernel(name, D, None, torch.float32)
     found = kernels.cross(made, rows(4, dtype=torch.float32), rows(4, 1, torch.float32))
     assert found.dtype == torch.float32

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
-from tests.problems import random_bags
+from tests.problems import features_of, random_bags
 
 from bagwise import BagGP, Bags
 from bagwise.active import suggest
@@ -196,3 +196,21 @@ def test_segments_of_unequal_bags_share_only_within_themselves(model):
     assert found.shared.shape == (6, 1)
     both = positive(model, bags)
     assert both[0] == pytest.approx(both[1], abs=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern52"])
+def test_leftovers_of_a_bag_have_the_covariance_that_the_features_leave(kernel):
+    """C − UUᵀ is positive semi-definite with the diagonal d, so no entry exceeds √(dᵢ dⱼ)."""
+    bags = random_bags(np.random.default_rng(0), n_bags=8, sizes=(1, 12))
+    features = features_of(bags, kernel=kernel, n_inducing=3)
+    ((_, design),) = features.designs(bags)
+    x = features.standardised(bags.X)
+    found = share_leftover(features.kernel, x, design.phi, design.kappa, design.segments, torch.ones(len(x)))
+    for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True):
+        own, phi, rest = x[start:stop], design.phi[start:stop], found.rest[start:stop]
+        left = kernels.gram(features.kernel, own).detach() - phi @ phi.T
+        unexplained = left - found.shared[start:stop] @ found.shared[start:stop].T
+        torch.testing.assert_close(unexplained.diagonal(), rest, rtol=0, atol=2e-6)
+        assert bool((unexplained.abs() <= (rest[:, None] * rest).sqrt() + 2e-6).all())
+        enough = 0.01 * design.kappa[start:stop].sum() + 1e-5 if stop - start > 1 else design.kappa[start]
+        assert float(rest.sum()) <= float(enough)

@@ -3,32 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from tests.problems import features_of, random_bags, segments_of
+from tests.inference.class_problems import TABLE, K, labelled_problem, tiny
 
-from bagwise.bag_models.classes import ClassChunk, ProbitClasses, odds_of
+from bagwise.bag_models.classes import ProbitClasses, odds_of
 from bagwise.evidence.classes import ClassEvidence
-from bagwise.evidence.counts import CountEvidence
-from bagwise.gp.features import Design
-from bagwise.inference.chunks import Chunk, in_memory
-from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
+from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_propagation import ClassPropagation, belief_of
-from bagwise.inference.class_start import leaves_choice
-from bagwise.inference.engines import Limits, by_bag_sites, by_mean_field
-from bagwise.inference.loop import SILENT, iterate
-
-K, SIZES = 3, (4, 4, 4)
-EXACT = Limits(2000, 1e-9, SILENT)
-TABLE = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 1]], dtype=bool)
-
-
-def tiny():
-    """Three bags of four, one weight per class: small enough for a grid over (v_1, v_2, v_3)."""
-    rng = np.random.default_rng(3)
-    phi = torch.from_numpy(rng.uniform(0.2, 1.5, size=(12, 1)))
-    return Chunk(
-        Design(phi, torch.full((12,), 0.1, dtype=torch.float64), segments_of(SIZES)),
-        ClassChunk(torch.from_numpy(TABLE)),
-    )
+from bagwise.inference.loop import iterate
 
 
 def by_grid(chunk, points=81, reach=5.0):
@@ -75,39 +56,6 @@ def test_log_evidence_of_class_sites_is_stationary_in_the_sites():
         assert abs(engine.log_evidence.item() - before) < 1e-7
 
 
-def labelled_problem(n_bags=14):
-    rng = np.random.default_rng(0)
-    bags = random_bags(rng, n_bags, (1, 5))
-    y = rng.integers(0, 2, n_bags)
-    return bags, features_of(bags, bias=1.0), y, np.eye(3, dtype=bool)[y]
-
-
-def test_classes_that_are_known_give_the_answer_of_label_columns():
-    """With S = {y} for every bag the columns are independent label problems, in both inferences."""
-    bags, features, y, table = labelled_problem()
-    counts = CountEvidence(np.eye(2)[y], bags.sizes)
-    classes = ClassEvidence(table, bags.offsets)
-    one, other = by_bag_sites(features, bags, counts, EXACT, 0), by_class_sites(features, bags, classes, EXACT, 0)
-    torch.testing.assert_close(other.posterior.mean, one.posterior.mean, atol=1e-6, rtol=0)
-    assert other.log_evidence.sum().item() == pytest.approx(one.log_evidence.sum().item(), abs=1e-6)
-    one, other = by_mean_field(features, bags, counts, EXACT), by_class_mean_field(features, bags, classes, EXACT)
-    torch.testing.assert_close(other.posterior.mean, one.posterior.mean, atol=1e-6, rtol=0)
-    assert other.log_evidence.sum().item() == pytest.approx(one.log_evidence.sum().item(), abs=1e-8)
-
-
-def test_silent_bags_change_neither_class_inference():
-    bags, features, _, table = labelled_problem()
-    table[3] = False
-    some = np.delete(np.arange(len(bags)), 3)
-    whole, part = ClassEvidence(table, bags.offsets), ClassEvidence(table[some], bags[some].offsets)
-    pairs = [
-        (by_class_sites(features, bags, whole, EXACT, 0), by_class_sites(features, bags[some], part, EXACT, 0)),
-        (by_class_mean_field(features, bags, whole, EXACT), by_class_mean_field(features, bags[some], part, EXACT)),
-    ]
-    for one, other in pairs:
-        torch.testing.assert_close(one.posterior.mean, other.posterior.mean, atol=1e-6, rtol=0)
-
-
 def test_class_inference_does_not_depend_on_chunks():
     bags, features, _, table = labelled_problem()
     model = ProbitClasses(ClassEvidence(table, bags.offsets))
@@ -120,20 +68,6 @@ def test_class_inference_does_not_depend_on_chunks():
     for _ in range(5):
         one.step(), other.step()
     torch.testing.assert_close(one.belief.mean, other.belief.mean, atol=1e-10, rtol=0)
-
-
-def test_mean_field_bound_lies_below_the_evidence_by_quadrature():
-    chunk = tiny()
-    bags = random_bags(np.random.default_rng(1), 6, (2, 4))
-    assert chunk.evidence.informed(0, chunk.design.segments).all()
-    features = features_of(bags, n_inducing=4, bias=1.0)
-    table = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, 0]] * 2, dtype=bool)
-    evidence = ClassEvidence(table, bags.offsets)
-    bound, found = (
-        by_class_mean_field(features, bags, evidence, EXACT),
-        by_class_sites(features, bags, evidence, EXACT, 0),
-    )
-    assert bound.log_evidence.sum() < found.log_evidence.sum() < 0
 
 
 def test_odds_left_out_are_those_without_the_bag():
@@ -156,9 +90,3 @@ def test_odds_left_out_are_those_without_the_bag():
         torch.testing.assert_close(seen[bag, :-1], torch.special.log_ndtr(z) - torch.special.log_ndtr(-z))
     every = torch.ones(3, K + 1, dtype=torch.bool)
     assert engine.left_out(torch.from_numpy(TABLE)) < engine.left_out(every) < 0
-
-
-def test_only_sets_of_several_candidates_leave_a_choice():
-    known = torch.tensor([[True, False, False], [False, False, False]])
-    assert not leaves_choice(known)
-    assert leaves_choice(known | torch.tensor([[True, True, False], [False, False, False]]))

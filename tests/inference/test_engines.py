@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
-from tests.problems import features_of
+from tests.inference.engine_problems import new_problem
+from tests.problems import features_of, random_bags, random_labels
 
-from bagwise import BagGP, Bags, ConvergenceWarning
-from bagwise.datasets import make_bags
+from bagwise import Bags
 from bagwise.evidence.counts import CountEvidence
-from bagwise.evidence.statements import label
 from bagwise.exceptions import NumericalError
 from bagwise.inference import engines
 from bagwise.inference.engines import Limits, by_bag_sites, engine_for, size_of_own_bag
+from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.loop import SILENT, Watch
-from bagwise.models._base import count_fit
 
 
 def bags_of(sizes):
@@ -27,6 +26,11 @@ def evidence_of(sizes, n_labels=1, missing=()):
 
 def chosen(sizes, tight=False, **changes):
     return engine_for(bags_of(sizes), evidence_of(sizes, **changes), tight)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return new_problem()
 
 
 # ---------------------------------------------------------------- the rule
@@ -66,12 +70,6 @@ def test_too_many_messages_go_to_the_mean_field(monkeypatch):
 # ---------------------------------------------------------------- sites per bag, as an engine
 
 
-@pytest.fixture(scope="module")
-def problem():
-    bags, y, _ = make_bags(16, (3, 8), 2, random_state=0)
-    return bags, y
-
-
 def test_sites_that_have_not_settled_are_an_error(problem):
     bags, y = problem
     evidence = CountEvidence(y[:, None].astype(float), bags.sizes)
@@ -93,76 +91,35 @@ def test_interrupted_columns_keep_the_prior(problem):
     assert not found.posterior.mean[:, 1].any()
 
 
-# ---------------------------------------------------------------- the chain of BagGP
+def engine(sizes, y, tight=False):
+    evidence = CountEvidence(np.array(y, dtype=float)[:, None], np.array(sizes))
+    return engines.engine_for(bags_of(sizes), evidence, tight)
 
 
-def failing(*_, **__):
-    raise NumericalError("made to fail")
+def test_the_inference_follows_the_size_of_the_bag_that_an_instance_is_in():
+    assert engine([5, 5, 5], [0, 1, 0]) == "ep"
+    assert engine([40, 40], [0, 1]) == "bag-ep"
+    assert engine([1] * 20 + [60], [0] * 20 + [1]) == "bag-ep"  # a bag has 4 on average, an instance is among 45
 
 
-def fitted(problem, y=None, **changes):
-    bags, own = problem
-    settings = {"learn": False, "kernel": "rbf", "size_effect": False, "random_state": 0} | changes
-    return BagGP(**settings).fit(bags, own if y is None else y)
+def test_bags_without_a_label_do_not_decide_about_the_inference():
+    assert engine([5, 5, 500], [0, 1, np.nan]) == "ep"
 
 
-def test_without_failure_there_is_no_fallback(problem):
-    model = fitted(problem)
-    assert model.inference_ == "ep"
-    assert model.fallback_ is None
+def test_counts_that_are_pinned_down_are_for_the_mean_field():
+    assert engine([5, 5], [0, 1], tight=True) == "vi"
 
 
-def test_failing_messages_fall_back_to_one_site_per_bag_with_a_warning(problem, monkeypatch):
-    monkeypatch.setattr(count_fit, "by_messages", failing)
-    with pytest.warns(ConvergenceWarning, match=r"made to fail.*one site per bag.*inference_ is 'bag-ep'"):
-        model = fitted(problem)
-    assert model.inference_ == "bag-ep"
-    assert model.fallback_ == "expectation propagation failed (made to fail)"
-    expected = fitted(problem, inference="bag-ep")
-    np.testing.assert_allclose(model.predict_proba(problem[0]), expected.predict_proba(problem[0]), atol=1e-12)
+def test_very_many_instances_are_for_the_mean_field(monkeypatch):
+    monkeypatch.setattr(engines, "LARGEST_MESSAGES", 9)
+    assert engine([5, 5], [0, 1]) == "vi"
 
 
-def test_failing_sites_fall_back_to_the_mean_field_and_both_failures_are_told(problem, monkeypatch):
-    monkeypatch.setattr(count_fit, "by_messages", failing)
-    monkeypatch.setattr(count_fit, "by_bag_sites", failing)
-    with pytest.warns(ConvergenceWarning) as told:
-        model = fitted(problem)
-    assert model.inference_ == "vi"
-    assert len(told) == 2
-    assert "the mean-field answer" in str(told[1].message)
-    assert model.fallback_ == (
-        "expectation propagation failed (made to fail), then expectation propagation with a site per bag failed "
-        "(made to fail)"
-    )
-    expected = fitted(problem, inference="vi")
-    np.testing.assert_allclose(model.predict_proba(problem[0]), expected.predict_proba(problem[0]), atol=1e-12)
-
-
-def test_messages_about_more_than_labels_fall_back_to_the_mean_field_at_once(problem, monkeypatch):
-    bags, y = problem
-    known = np.full(bags.n_instances, np.nan)
-    known[bags.offsets[:-1][y == 0]] = 0.0
-    monkeypatch.setattr(count_fit, "by_messages", failing)
-    monkeypatch.setattr(count_fit, "by_bag_sites", lambda *_: pytest.fail("one site per bag"))
-    with pytest.warns(ConvergenceWarning, match="the mean-field answer"):
-        model = fitted((bags.with_known(known), y), y=label(y))
-    assert model.inference_ == "vi"
-
-
-def test_a_second_fit_forgets_the_fallback_of_the_first(problem, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(count_fit, "by_messages", failing)
-        with pytest.warns(ConvergenceWarning):
-            model = fitted(problem)
-    model.fit(*problem)
-    assert model.fallback_ is None
-    assert model.inference_ == "ep"
-
-
-def test_sites_that_have_nearly_settled_answer_with_a_warning(monkeypatch):
-    bags, y, _ = make_bags(20, (2, 6), random_state=0)
-    monkeypatch.setattr(count_fit, "NEARLY", 10.0)
-    with pytest.warns(ConvergenceWarning, match="has nearly settled: its sites still moved by .* after 2 sweeps"):
-        model = BagGP(inference="bag-ep", learn=False, max_iter=2, n_inducing=8, random_state=0).fit(bags, y)
-    assert model.inference_ == "bag-ep"
-    assert not model.converged_
+@pytest.mark.parametrize("by", [engines.by_messages, lambda *what: engines.by_bag_sites(*what, seed=0)])
+def test_evidence_above_its_ceiling_is_refused(by, monkeypatch):
+    monkeypatch.setattr(ExpectationPropagation, "plausible", lambda self, ceiling: False)
+    rng = np.random.default_rng(0)
+    bags = random_bags(rng)
+    evidence = CountEvidence(random_labels(rng, bags)[:, None], bags.sizes)
+    with pytest.raises(NumericalError, match="above the highest that there can be"):
+        by(features_of(bags), bags, evidence, engines.Limits(None, None, SILENT))

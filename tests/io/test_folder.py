@@ -5,41 +5,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from tests.io.slide_folder import NAMES, PLACES, write
 
 from bagwise import BagDataError, BagDataWarning, Bags, MILGPProbit
 from bagwise.io import bag_table, instance_table
-from bagwise.io.folder import FolderRows
-from bagwise.io.h5 import open_tiles
 from bagwise.scale import within
-
-NAMES = ["0012", "slide with spaces", "é.ü.v2", "=1+1"]
-PLACES = np.array([[0, 0], [512, 0], [0, 512]])
-
-
-def write(path, **arrays):
-    """An h5 file of the given arrays; one that is a pair comes with attributes."""
-    with h5py.File(path, "w") as file:
-        for name, given in arrays.items():
-            values, notes = given if isinstance(given, tuple) else (given, {})
-            file.create_dataset(name, data=values).attrs.update(notes)
-
-
-@pytest.fixture
-def rows():
-    rng = np.random.default_rng(0)
-    return [rng.normal(size=(3, 4)).astype(np.float32) for _ in NAMES]
-
-
-@pytest.fixture
-def folder(tmp_path, rows):
-    there = tmp_path / "features"
-    there.mkdir()
-    trident = {"patch_size": 256, "level0_magnification": 40, "target_magnification": 20}
-    write(there / f"{NAMES[0]}.h5", features=rows[0][None], coords=(PLACES[None], trident))
-    write(there / f"{NAMES[1]}.h5", features=rows[1], coords=(PLACES, {"patch_size": 256}))
-    write(there / f"{NAMES[2]}.h5", feats=rows[2], coords=PLACES)
-    write(there / f"{NAMES[3]}.hdf5", patch_embeddings=rows[3].astype(np.float16), coords=PLACES)
-    return there
 
 
 @pytest.fixture
@@ -86,26 +56,6 @@ def test_without_a_table_every_file_is_a_bag(folder):
 def test_the_table_may_name_files_with_their_suffix(folder, table):
     named = table.assign(path=["0012.h5", "slide with spaces.h5", "é.ü.v2.h5", "=1+1.hdf5"], slide_id=list("abcd"))
     assert Bags.from_folder(folder, named, file="path").ids == ("a", "b", "c", "d")
-
-
-def test_sizes_of_tiles_are_those_of_the_finest_level(folder, tmp_path):
-    assert open_tiles(folder / "0012.h5").tile_size == 512
-    assert open_tiles(folder / "slide with spaces.h5").tile_size == 256
-    assert open_tiles(folder / "é.ü.v2.h5").tile_size is None
-    with h5py.File(tmp_path / "stamp.h5", "w") as file:
-        file["feats"], file["coords"] = np.ones((2, 3)), np.zeros((2, 2))
-        file.attrs.update({"unit": "um", "tile_size_um": 256.0})
-    stamp = open_tiles(tmp_path / "stamp.h5")
-    assert (stamp.unit, stamp.tile_size) == ("um", 256)
-    assert list(Bags.from_folder(tmp_path).meta) == ["x_um", "y_um"]
-
-
-def test_rows_of_a_folder_are_read_across_files(folder, rows):
-    source = FolderRows([open_tiles(folder / f"{name}.h5") for name in NAMES[:3]])
-    whole = np.concatenate(rows[:3])
-    assert (source.shape, source.dtype) == ((9, 4), np.float32)
-    for start, stop in [(0, 9), (2, 7), (3, 6), (8, 9), (4, 4), (5, 99)]:
-        np.testing.assert_array_equal(source.read(start, stop), whole[start:stop])
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import pytest
 
 from bagwise import Bags, MILGPProbit
 from bagwise.io.predictions import bag_table, instance_table
+from bagwise.models._base.card import Abilities
 
 
 @pytest.fixture
@@ -46,3 +47,32 @@ def test_every_label_has_its_own_columns(bags):
     found = model.predict_proba(bags)
     np.testing.assert_allclose(table["probability_first"], found[:, 0])
     np.testing.assert_allclose(table["probability_second"], found[:, 1])
+
+
+class Teller:
+    """Says the same of every bag, for one label or for two."""
+
+    of_classes, abilities = False, Abilities(fractions=True)
+
+    def __init__(self, n_labels):
+        self.n_labels = n_labels
+        self.classes_ = np.array(["no", "yes"]) if n_labels == 1 else [np.array([0, 1])] * n_labels
+
+    def predict_proba(self, bags):
+        return np.tile([0.25, 0.75], (len(bags), 1))
+
+    def predict_fraction(self, bags, level=0.9):
+        parts = np.array([0.5, 0.25, 1.0])[:, None, None] * np.ones((len(bags), self.n_labels))
+        return tuple(parts[..., 0] if self.n_labels == 1 else parts)
+
+
+def test_expected_fractions_stand_in_the_table_of_bags():
+    bags = Bags(np.ones((3, 1)), ["a", "b", "a"])
+    table = bag_table(Teller(1), bags)
+    expected = {"bag": "b", "size": 1, "probability": 0.75, "prediction": "yes", "fraction": 0.5}
+    assert table.iloc[1].to_dict() == expected | {"fraction_low": 0.25, "fraction_high": 1.0}
+    assert list(bag_table(Teller(2), bags, ["u", "v"]).columns[-3:]) == [
+        "fraction_v",
+        "fraction_low_v",
+        "fraction_high_v",
+    ]

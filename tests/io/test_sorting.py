@@ -3,7 +3,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.command import done, refused
+from tests.io.scattered_table import new_frame
 
 from bagwise import BagDataError, Bags
 from bagwise.io.sorting import sort_table
@@ -11,10 +11,7 @@ from bagwise.io.sorting import sort_table
 
 @pytest.fixture
 def frame():
-    random = np.random.default_rng(0)
-    return pd.DataFrame(
-        {"slide": random.choice(list("qwertz"), 300), "x": random.standard_normal(300), "n": range(300)}
-    )
+    return new_frame()
 
 
 @pytest.mark.parametrize("piece_bytes", [200, 2000, 10**9])
@@ -27,15 +24,6 @@ def test_sorted_table_has_its_bags_together_by_first_appearance_and_rows_in_orde
     opened = Bags.open(tmp_path / "out.parquet", "slide")
     np.testing.assert_array_equal(np.asarray(opened.X), Bags.from_frame(frame, "slide").X)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "out.parquet"]
-
-
-def test_cli_sorts_what_it_refused(frame, tmp_path):
-    table, ordered = tmp_path / "in.parquet", tmp_path / "out.parquet"
-    frame.to_parquet(table)
-    fit = ("--model", "vgpmil", "--bag", "slide", "--label", "n", "--memory", "1KB", "-o", tmp_path / "model")
-    assert "bagwise sort" in refused("fit", table, *fit)
-    done("sort", table, "--bag", "slide", "-o", ordered)
-    assert "varies inside the bag" in refused("fit", ordered, *fit)
 
 
 def test_sorting_refuses_a_missing_key_and_a_missing_column(frame, tmp_path):

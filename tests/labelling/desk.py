@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import json
 from pathlib import Path
 
 import httpx
@@ -112,3 +113,7 @@ class Page:
 
     def another_tab(self, tab="two"):
         return Page(self.client, tab)
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]

@@ -6,12 +6,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from tests.labelling.desk import HOSTILE, TOKEN, open_client, open_session, problem
+from tests.labelling.desk import HOSTILE, lines, open_client, open_session, problem
 
 from bagwise import Bags
 from bagwise.active import suggest
-from bagwise.exceptions import BagDataError
-from bagwise.labelling.gate import allowed_hosts, check_interface
 
 
 @pytest.fixture(scope="module")
@@ -22,19 +20,6 @@ def given():
 @pytest.fixture
 def client(tmp_path):
     return open_client(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def gated(tmp_path_factory):
-    """A page that nobody may change; its folder."""
-    folder = tmp_path_factory.mktemp("gated")
-    _, page = open_client(folder)
-    yield page, folder
-    assert len(lines(folder)) == 1
-
-
-def lines(folder):
-    return [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
 
 
 def truth_of(given, item):
@@ -228,9 +213,6 @@ def test_download_is_a_table_that_bags_can_be_made_of(client, given):
     np.testing.assert_array_equal(y.astype(float), expected)
 
 
-# ---------------------------------------------------------------- who is turned away
-
-
 def test_hostile_id_arrives_as_text(gated, given):
     page, _ = gated
     number = given[0].ids.index(HOSTILE)
@@ -250,72 +232,3 @@ def test_title_and_options_are_escaped(tmp_path, given):
     session.by = HOSTILE
     assert "&lt;img src=x" in page.get("").text
     assert HOSTILE not in page.get("").text
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"origin": "http://evil.example"}, 403),
-        ({"origin": "null"}, 403),
-        ({"origin": "http://127.0.0.1:9999"}, 403),
-        ({"origin": "https://127.0.0.1:8000"}, 403),
-        ({"host": "evil.example:8000", "origin": "http://evil.example:8000"}, 421),
-        ({"host": "127.0.0.1:8001", "origin": "http://127.0.0.1:8001"}, 421),
-        ({"content-type": "text/plain"}, 415),
-        ({"content-type": "application/x-www-form-urlencoded"}, 415),
-    ],
-)
-def test_foreign_request_is_refused_and_changes_nothing(gated, headers, status):
-    page, folder = gated
-    body = json.dumps({"tab": "one", "item": 9, "values": [1]})
-    usual = {"content-type": "application/json"}
-    response = page.client.post(f"/{TOKEN}/answer", content=body, headers=usual | headers)
-    assert response.status_code == status
-    assert len(lines(folder)) == 1
-
-
-@pytest.mark.parametrize("path", ["/", "/next", "/wrong/next", "//next", f"/{TOKEN}x/next", f"/x/{TOKEN}/next"])
-def test_nothing_is_told_without_the_token(gated, path):
-    assert gated[0].client.get(path).status_code == 403
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        {"item": 0, "values": [2]},
-        {"item": 0, "values": [0, 1]},
-        {"item": 0, "values": "1"},
-        {"item": 0, "values": [True]},
-        {"item": 0},
-        {"item": -1, "values": [1]},
-        {"item": 10**9, "values": [1]},
-        {"item": "x", "values": [1]},
-        {"item": None, "values": [1]},
-    ],
-)
-def test_malformed_answer_is_refused_and_not_stored(gated, told):
-    page, folder = gated
-    response = page.post("answer", **told)
-    assert response.status_code == 422
-    assert response.json()["error"]
-    assert len(lines(folder)) == 1
-
-
-def test_long_or_broken_requests_are_refused(gated):
-    page, json_type = gated[0], {"content-type": "application/json"}
-    long = page.client.post(f"/{TOKEN}/answer", content="[" * 100_000, headers=json_type)
-    assert long.status_code == 413
-    for content in ("{", "[]", "[" * 60_000):
-        assert page.client.post(f"/{TOKEN}/answer", content=content, headers=json_type).status_code == 422
-
-
-def test_other_interfaces_must_be_asked_for_twice():
-    for host in ("127.0.0.1", "localhost", "::1"):
-        check_interface(host, False)
-    for host in ("0.0.0.0", "::", "192.168.0.7", "example.org"):
-        with pytest.raises(BagDataError, match="--allow-other-machines"):
-            check_interface(host, False)
-        check_interface(host, True)
-    assert allowed_hosts("192.168.0.7", 80) == {"192.168.0.7:80"}
-    assert "127.0.0.1:80" in allowed_hosts("0.0.0.0", 80)
-    assert "[::1]:80" in allowed_hosts("::1", 80)

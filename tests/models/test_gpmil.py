@@ -8,6 +8,7 @@ import scipy.sparse
 import torch
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
+from tests.models.gpmil_problems import BOTH, new_problem
 
 import bagwise
 from bagwise import GPMIL, BagDataError, BagDataWarning, Bags
@@ -20,14 +21,10 @@ from bagwise.inference.laplace.mode import precision
 from bagwise.numerics.links import LINKS
 from bagwise.numerics.segments import Segments
 
-BOTH = pytest.mark.parametrize("approximation", ["witness", "softmax"])
-
 
 @pytest.fixture(scope="module")
 def problem():
-    bags, y, instance_y = make_bags(60, (2, 6), random_state=0)
-    new, new_y, new_instance_y = make_bags(150, (2, 6), random_state=1)
-    return bags, y, instance_y, new, new_y, new_instance_y
+    return new_problem()
 
 
 @pytest.fixture(scope="module")
@@ -82,17 +79,6 @@ def test_pooling_and_sharpness_change_the_answer(problem):
     ]
     for other in answers[1:]:
         assert np.abs(answers[0] - other).max() > 0.01
-
-
-def test_several_columns_learn_one_kernel_for_all(problem):
-    bags, y = problem[:2]
-    both = np.column_stack([y, 1 - y])
-    model = GPMIL(n_restarts=1, random_state=0).fit(bags, both)
-    alone = GPMIL(learn=False, kernel=model.kernel_, random_state=0).fit(bags, y)
-    np.testing.assert_allclose(model.predict_proba(bags)[:, 0], alone.predict_proba(bags)[:, 1], atol=1e-6)
-    assert model.log_evidence_.shape == (2,)
-    assert model.witness_.shape == (len(bags), 2)
-    assert model.predict_witness(bags).shape == (len(bags), 2)
 
 
 @BOTH
@@ -308,7 +294,7 @@ def test_another_kernel_and_labels_by_id(problem):
     ],
     ids=str,
 )
-def test_settings_are_checked(problem, wrong):
+def test_bad_settings_of_gpmil_are_refused(problem, wrong):
     with pytest.raises(BagDataError, match=next(iter(wrong))):
         GPMIL(**wrong).fit(*problem[:2])
 
@@ -329,7 +315,7 @@ def test_forty_of_283_features_are_found_and_help():
 
 
 @pytest.mark.statistical
-def test_musk1_by_witnesses(shared_data):
+def test_musk1_is_learned_by_witnesses(shared_data):
     with np.load(shared_data / "musk1.npz", allow_pickle=False) as file:
         bags, y, folds = Bags(file["X"], file["bag"]), file["y"].astype(int), file["folds"][0]
     right = 0
@@ -384,16 +370,6 @@ def test_floor_is_the_smallest_eigenvalue_of_the_curvature_at_the_mode(floor):
     assert np.allclose(np.linalg.eigvalsh(factor @ factor.T), lifted)
     height = float(loss.value(phi @ v) + 0.5 * v @ v)
     assert model.log_evidence_ == pytest.approx(-height - 0.5 * np.log(lifted).sum())
-
-
-@BOTH
-def test_evidence_without_the_prior_of_the_kernel_ends_higher(problem, approximation):
-    bags, y = problem[0][:25], problem[1][:25]
-    settings = {"n_restarts": 1, "random_state": 0}
-    with_prior, alone = (
-        GPMIL(approximation, kernel_prior=prior, **settings).fit(bags, y).log_evidence_ for prior in (True, False)
-    )
-    assert alone > with_prior + 0.01
 
 
 @pytest.mark.parametrize(

@@ -8,33 +8,13 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from tests.models.candidate_problems import problem, quick
 
 import bagwise
 from bagwise import MIPLGP, BagDataError, Bags, ModelFileError
 from bagwise.bag_models.dirichlet import augmented
 from bagwise.datasets import make_candidate_bags
-from bagwise.gp import kernel_files
 from bagwise.inference.candidates import memory
-from bagwise.inference.kernel_learning.ascent import KernelAscent
-
-CENTRES = 2.6 * np.array([[1.0, 0.0], [-0.5, 0.87], [-0.5, -0.87]])
-
-
-def problem(n_bags=45, n_false=1, seed=0):
-    """Three classes around a crowd of instances of none of them; two instances of its class in every bag of six."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(n_bags) % 3
-    X = 0.7 * rng.normal(size=(n_bags, 6, 2))
-    X[:, :2] = CENTRES[y][:, None] + 0.4 * rng.normal(size=(n_bags, 2, 2))
-    table = np.eye(3, dtype=int)[y]
-    for row in table:
-        row[rng.choice(np.flatnonzero(row == 0), n_false, replace=False)] = 1
-    instance_y = np.where(np.arange(6) < 2, y[:, None], 3).ravel()
-    return Bags(X.reshape(-1, 2), np.repeat(np.arange(n_bags), 6)), table, y, instance_y
-
-
-def quick(**settings):
-    return MIPLGP(**({"n_rounds": 8, "random_state": 0} | settings))
 
 
 @pytest.mark.parametrize("solver", ["exact", "sparse"])
@@ -59,47 +39,12 @@ def test_left_to_itself_the_published_rule_calls_every_instance_none_of_them():
     assert kept.score(bags, y) >= letter.score(bags, y)
 
 
-@pytest.mark.parametrize("solver", ["exact", "sparse"])
-def test_the_kernel_is_learned_only_from_renewed_targets(solver):
-    bags, table, _, _ = problem()
-    lengthscales = {}
-    for rule, rounds in (("dirichlet", 3), ("dirichlet", 8), ("uniform", 8)):
-        model = quick(solver=solver, disambiguation=rule, n_rounds=rounds, tol=0.0).fit(bags, table)
-        lengthscales[rule, rounds] = float(model.kernel_.base_kernel.lengthscale.detach())
-    assert lengthscales["dirichlet", 3] == lengthscales["uniform", 8] == pytest.approx(np.sqrt(2))
-    assert lengthscales["dirichlet", 8] != pytest.approx(np.sqrt(2), rel=1e-2)
-
-
-@pytest.mark.parametrize("solver", ["exact", "sparse"])
-def test_every_round_after_the_third_takes_its_steps(solver, monkeypatch):
-    bags, table, _, _ = problem()
-    moves, step = [], KernelAscent.step
-
-    def watched(ascent):
-        moves.append(step(ascent))
-        return moves[-1]
-
-    monkeypatch.setattr(KernelAscent, "step", watched)
-    quick(solver=solver, n_steps=3, n_rounds=7, tol=0.0).fit(bags, table)
-    assert len(moves) == 3 * (7 - 3)
-    assert moves[-1] < 0.1 * moves[0]  # the rate has fallen to its end
-
-
 def test_relevance_of_a_feature_that_says_nothing():
     bags, table, _, _ = problem(60)
     noise = np.random.default_rng(0).normal(size=(bags.n_instances, 1))
     wide = Bags(np.column_stack([bags.X, noise]), bags.index)
     model = quick(disambiguation="consistent", ard=True, n_rounds=40, solver="sparse", n_inducing=60).fit(wide, table)
     assert model.relevance_[2] < 0.5 * model.relevance_[:2].min()
-
-
-def test_rounds_end_when_nothing_moves():
-    bags, table, _, _ = problem()
-    model = quick(learn=False, n_rounds=200, tol=1e-3).fit(bags, table)
-    assert model.converged_
-    assert model.n_iter_ < 200
-    assert model.trace_.residuals[-1] <= 1e-3
-    assert not quick(learn=False, n_rounds=2, tol=0.0).fit(bags, table).converged_
 
 
 def test_sparse_reports_its_evidence_and_exact_has_none():
@@ -307,14 +252,3 @@ def test_bags_as_a_whole_find_more_instances_than_one_by_one():
     assert instances > max(instances_letter, instances_kept)
     assert bags > bags_letter
     assert bags >= bags_kept - 0.02
-
-
-@pytest.mark.parametrize("solver", ["exact", "sparse"])
-def test_uniform_learns_its_kernel_only_from_the_first_round_on(solver):
-    bags, table, _, _ = problem(12)
-    settings = {"solver": solver, "disambiguation": "uniform", "n_rounds": 2, "n_inducing": 20}
-    usual, asked = (quick(**settings, **changes).fit(bags, table) for changes in ({}, {"learn_start": 0}))
-    kept, learned = (kernel_files.parameters(one.kernel_) for one in (usual, asked))
-    assert not all(torch.equal(kept[name], learned[name]) for name in kept)
-    again = kernel_files.parameters(quick(**(settings | {"n_rounds": 6})).fit(bags, table).kernel_)
-    assert all(torch.equal(kept[name], again[name]) for name in kept)

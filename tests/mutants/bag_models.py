@@ -7,7 +7,7 @@ RULES = "bag_models/test_rule_answers.py"
 MUTANTS = [
     *mutants_of(
         "bag_models/counts.py",
-        "bag_models/test_counts.py",
+        "bag_models/test_counts.py evidence/test_counts.py",
         ("noise shrinks labels by half of what it should", "math.log1p(-2.0 * noise)", "math.log1p(-noise)"),
         ("negatives pull upwards", "- torch.exp(found.log_rbar", "+ torch.exp(found.log_rbar"),
         (
@@ -60,7 +60,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bag_models/dirichlet.py",
-        "bag_models/test_dirichlet.py equivalence/test_candidate_solvers.py",
+        "bag_models/test_dirichlet.py inference/candidates/test_sparse.py equivalence/test_candidate_solvers.py",
         (
             "the log-normal law has the mode of the Gamma law for its mean",
             "torch.log(alpha) - 0.5 * noise",

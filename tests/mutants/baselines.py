@@ -2,9 +2,6 @@
 
 from tests.mutants.mutant import mutants_of
 
-CANDIDATES = "baselines/test_candidates.py"
-FRACTIONS = "baselines/test_fractions.py"
-
 MUTANTS = [
     *mutants_of(
         "baselines/bag_statistics_svm.py",
@@ -29,17 +26,17 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/_base/kernel_baseline.py",
-        "baselines/test_support_vector_baselines.py",
+        "baselines/test_nsk.py",
         ("the kernel of bags is a sum", "axis=1) / sizes / sizes[:, None]", "axis=1)"),
     ),
     *mutants_of(
         "baselines/_base/smo.py",
-        "baselines/test_support_vector_baselines.py",
+        "baselines/test_sb_mil.py",
         ("every margin is one", "slope = y * margin", "slope = y * 1.0"),
     ),
     *mutants_of(
         "baselines/mi_svm.py",
-        "baselines/test_support_vector_baselines.py",
+        "baselines/test_mi_svm.py",
         (
             "a positive bag may lose all its positives",
             "labels[first_largest(values, bags)[y == 1]] = True",
@@ -48,7 +45,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/citation_knn.py",
-        "baselines/test_bags_and_networks.py",
+        "baselines/test_citation_knn.py",
         ("citers do not vote", "(distance <= self.reach).astype(float)", "(distance < -1.0).astype(float)"),
     ),
     *mutants_of(
@@ -58,13 +55,13 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/sure.py",
-        CANDIDATES,
+        "baselines/test_sure.py",
         ("the reward is twice as large", "+= 0.5 * sharpness", "+= sharpness"),
         ("a class that is no candidate is pushed", "np.where(table, outputs, -np.inf).argmax", "outputs.argmax"),
     ),
     *mutants_of(
         "baselines/conditional_mixture.py",
-        CANDIDATES,
+        "baselines/test_conditional_mixture.py",
         (
             "candidates are not looked at",
             "classes[None] * table[:, None, :]",
@@ -74,7 +71,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/proportion_svm.py",
-        FRACTIONS,
+        "baselines/test_proportion_svm.py",
         ("the smallest gains are made positive", "np.lexsort((-gain, bags.index))", "np.lexsort((gain, bags.index))"),
         ("one positive too few is tried", "bags.offsets[:-1][bags.index] + 1", "bags.offsets[:-1][bags.index]"),
         ("no bag may be without a positive", "np.where(penalty * fraction <= least, 0, first)", "first"),
@@ -82,17 +79,17 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/mean_map.py",
-        FRACTIONS,
+        "baselines/test_mean_map.py",
         ("large bags weigh like small ones", "np.sqrt(sizes)[:, None]", "np.ones(len(sizes))[:, None]"),
     ),
     *mutants_of(
         "baselines/clpl.py",
-        CANDIDATES,
+        "baselines/test_clpl.py",
         ("the sum of the candidates has to be high", ".sum(axis=1) / sizes)", ".sum(axis=1))"),
     ),
     *mutants_of(
         "baselines/pl_knn.py",
-        CANDIDATES,
+        "baselines/test_pl_knn.py",
         (
             "all neighbours count alike",
             "1.0 - np.divide(near, total, out=np.zeros_like(near), where=total > 0)",
@@ -101,7 +98,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/totals/group_totals.py",
-        "baselines/totals/test_totals.py",
+        "baselines/totals/test_group_totals.py",
         (
             "nobody else may be positive",
             "np.clip((t - (1.0 - x)) / safe, 0.0, 1.0)",
@@ -111,7 +108,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/totals/king.py",
-        "baselines/totals/test_totals.py",
+        "baselines/totals/test_king.py",
         (
             "the square is not divided by",
             "len(t) * np.log(chance_of_the_square(law))",
@@ -122,7 +119,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/totals/goodman.py",
-        "baselines/totals/test_totals.py",
+        "baselines/totals/test_goodman.py baselines/totals/test_king.py",
         (
             "the interval has half its width",
             "stats.t.ppf(0.5 + 0.5 * level, self._rest)",

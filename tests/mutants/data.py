@@ -5,7 +5,7 @@ from tests.mutants.mutant import mutants_of
 MUTANTS = [
     *mutants_of(
         "_bag_contents.py",
-        "test_bags.py",
+        "test_bag_contents.py",
         (
             "known labels stay where they were when rows are sorted",
             'each = {"rows": self._rows, "known": self._known, "part": self._part, "weight": self._weight}\n',
@@ -24,7 +24,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_long_tables.py",
-        "test_bags.py",
+        "test_long_tables.py",
         (
             "instance labels come in the order of the table",
             "frame[instance_label].to_numpy()[bags.rows]",
@@ -33,7 +33,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_validation.py",
-        "test_bags.py",
+        "test_bag_arrays.py test_indexing.py test_long_tables.py test_bag_contents.py test_bags.py",
         (
             "labels by id come in the order of the labels",
             "values[[position[name] for name in ids]]",
@@ -47,7 +47,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_matrices.py",
-        "test_bags.py",
+        "test_bag_arrays.py test_indexing.py test_long_tables.py test_bag_contents.py test_bags.py",
         ("single precision becomes double", "np.float32 if kind == np.float32 else np.float64", "np.float64"),
     ),
     *mutants_of(
@@ -85,7 +85,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/npz.py",
-        "io/test_tables.py",
+        "io/test_npz.py",
         ("labels follow the numbers of bags, not their order", "return y if order is None else y[order]", "return y"),
         (
             "unknown instances are negative",
@@ -100,7 +100,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/bag_data.py",
-        "io/test_tables.py",
+        "io/test_bag_data.py",
         (
             "instance labels of a table stay in its order",
             "frame[list(instance_labels)].to_numpy()[bags.rows]",
@@ -133,17 +133,17 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/table_sizes.py",
-        "io/test_limits.py ::test_compressed_table_beyond_the_limit_is_refused",
+        "io/test_table_sizes.py ::test_compressed_table_beyond_the_limit_is_refused",
         ("cells are not counted, only letters", "len(data) + _CELL * (data.count", "len(data) + 0 * (data.count"),
     ),
     *mutants_of(
         "io/plain_json.py",
-        "bench/test_store.py",
+        "io/test_plain_json.py bench/test_store.py",
         ("infinity becomes undefined", "return None if math.isnan(value) else str(value)", "return None"),
     ),
     *mutants_of(
         "_archives.py",
-        "io/test_limits.py ::test_array_beyond_the_limit_is_refused_by_name_and_size",
+        "test_archives.py ::test_array_beyond_the_limit_is_refused_by_name_and_size",
         (
             "each array has the whole limit for itself",
             "self._size + math.prod(shape) * _bytes_in_memory(kind)",
@@ -188,7 +188,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "datasets/dealing.py",
-        "datasets/test_labels.py",
+        "datasets/test_dealing.py datasets/test_groups.py datasets/test_labels.py",
         (
             "instances on the border's other side are drawn",
             "rows[side * wave(rows) > margin]",
@@ -203,7 +203,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "datasets/labels.py",
-        "datasets/test_labels.py",
+        "datasets/test_labels.py datasets/test_dealing.py datasets/test_groups.py",
         (
             "an image may be used twice",
             "images[random.permutation(len(images))[:n]]",

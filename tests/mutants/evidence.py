@@ -5,7 +5,7 @@ from tests.mutants.mutant import mutants_of
 MUTANTS = [
     *mutants_of(
         "evidence/counts.py",
-        "bag_models/test_counts.py",
+        "evidence/test_counts.py bag_models/test_counts.py",
         (
             "known negatives leave all counts possible",
             "sizes - np.add.reduceat((known == 0)",
@@ -96,7 +96,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "evidence/known.py",
-        "evidence/test_known.py",
+        "evidence/test_known.py evidence/test_declared.py",
         ("a positive bag may not hold a known negative", "(negatives == bags.sizes)", "(negatives > 0)"),
         (
             "known instances are added with the labels of the first rows",
@@ -106,7 +106,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "evidence/declared.py",
-        "evidence/test_known.py",
+        "evidence/test_declared.py evidence/test_known.py",
         ("the wrong bag is named", "            bag += 1", "            bag += 0"),
     ),
 ]

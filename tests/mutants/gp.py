@@ -33,7 +33,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "gp/leftovers.py",
-        "gp/test_leftovers_by_hand.py",
+        "gp/test_leftovers.py gp/test_leftovers_by_hand.py",
         (
             "columns before are not taken off",
             "covariance = covariance - column * column[own]",
@@ -63,7 +63,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "gp/moments.py",
-        "gp/test_moments_by_hand.py",
+        "gp/test_moments.py",
         ("blocks of rows forget how far their means are apart", " + np.square(delta) * (course.n * count / total)", ""),
         ("the mean of blocks is unweighted", "course.mean + delta * (count / total)", "course.mean + delta * 0.5"),
         (

@@ -3,11 +3,14 @@
 from tests.mutants.mutant import mutants_of
 
 PARTS = "predict/test_parts.py"
-ESTIMATOR = "models/_base/test_estimator.py"
+ESTIMATOR = (
+    "models/_base/test_estimator.py models/_base/test_label_answers.py models/_base/test_count_answers.py "
+    "models/_base/test_learned_kernel.py"
+)
 SAMPLING = (
-    "models/_base/test_chains.py ::test_diagnostics_hold_the_promised_quantities "
+    "models/_base/test_chain_answers.py ::test_diagnostics_hold_the_promised_quantities "
     "::test_to_arviz_has_label_columns_last "
-    "::test_a_chain_that_has_not_converged_says_so_where_fit_was_called "
+    "models/_base/test_chains.py ::test_a_chain_that_has_not_converged_says_so_where_fit_was_called "
     "::test_interruption_keeps_the_draws_and_warm_start_goes_on"
 )
 
@@ -64,7 +67,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/label_answers.py",
-        ESTIMATOR,
+        "models/_base/test_label_answers.py",
         (
             "the columns of probabilities are swapped",
             "np.column_stack([1.0 - positive, positive])",
@@ -84,7 +87,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/estimator.py",
-        ESTIMATOR,
+        "models/_base/test_estimator.py",
         (
             "the mean of the constant is in units of the prior",
             "bias * self.posterior_.mean[-1].cpu().numpy() if bias > 0",
@@ -103,7 +106,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/state.py",
-        "test_persistence.py ::test_everything_fitted_comes_back",
+        "models/_base/test_state.py ::test_everything_fitted_comes_back",
         (
             "the smallest and the largest size are swapped",
             "model.sizes_seen_ = int(smallest), int(largest)",
@@ -114,7 +117,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/count_answers.py",
-        ESTIMATOR,
+        "models/_base/test_count_answers.py",
         (
             "an interval is given where an expectation was asked for",
             "type(found)(*(part[:, 0] for part in found))",
@@ -151,7 +154,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/learned_kernel.py",
-        ESTIMATOR,
+        "models/_base/test_learned_kernel.py",
         (
             "a kernel that is not learned has the variance of one that is",
             "VARIANCE_CENTRE if estimator.learn else 1.0",
@@ -212,7 +215,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "models/_base/class_answers.py",
-        "evidence/test_candidates.py models/test_bag_gp_classes.py models/test_miplgp.py",
+        "models/_base/test_class_answers.py",
         (
             "bags that say nothing count as misses",
             "np.average(hits[observed], weights=weights[observed])",

@@ -23,7 +23,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "numerics/segments.py",
-        "numerics/test_special.py",
+        "numerics/test_segments.py",
         (
             "the last of several largest rows is taken",
             'torch.where(largest, rows, len(x)).double(), "min"',
@@ -101,7 +101,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "numerics/counting/programme.py",
-        "numerics/counting/test_programme.py",
+        "numerics/counting/test_programme.py numerics/counting/test_saddle.py numerics/counting/test_potentials.py",
         (
             "the absorbing state forgets the negative side",
             "after[-1] = before[-1] + either[i]",
@@ -125,7 +125,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "numerics/counting/potentials.py",
-        "numerics/counting/test_programme.py",
+        "numerics/counting/test_potentials.py numerics/counting/test_saddle.py numerics/counting/test_programme.py",
         (
             "tables are cut one count too early",
             'scatter_reduce(0, bag, count + 1, "amax")',
@@ -139,7 +139,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "numerics/counting/saddle.py",
-        "numerics/counting/test_programme.py",
+        "numerics/counting/test_saddle.py numerics/counting/test_potentials.py numerics/counting/test_programme.py",
         (
             "the contour forgets to take the tilt back",
             "log_z = _cumulant(instances, tilt) - tilt * top",

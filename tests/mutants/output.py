@@ -4,7 +4,7 @@ from tests.mutants.mutant import mutants_of
 
 SUGGEST = "test_suggestions.py"
 PAGE = (
-    "report/test_page.py ::test_only_bags_that_are_judged_wrongly_are_called_so "
+    "report/test_bag_cards.py ::test_only_bags_that_are_judged_wrongly_are_called_so "
     "::test_a_class_that_is_right_with_a_small_probability_is_no_mistake "
     "::test_bags_are_chosen_once_and_for_a_reason"
 )
@@ -103,7 +103,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "report/answers.py",
-        "report/test_answers.py",
+        "report/test_answers.py report/test_content.py",
         (
             "a class of several candidates counts as known",
             "sure = np.sum(table, axis=1, keepdims=True) == 1",
@@ -118,7 +118,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "report/content.py",
-        "report/test_answers.py",
+        "report/test_content.py report/test_answers.py",
         (
             "what a constant would reach has the wrong base",
             "p * math.log(p) for p in (share, 1.0 - share)",
@@ -137,13 +137,13 @@ MUTANTS = [
     ),
     *mutants_of(
         "report/figures.py",
-        "report/test_page.py ::test_a_wild_start_does_not_flatten_the_course",
+        "report/test_figures.py ::test_a_wild_start_does_not_flatten_the_course",
         ("the start decides about the view", "values[len(values) // 4 :]", "values[: len(values) // 4]"),
     ),
     *mutants_of(
         "cli/options.py",
         (
-            "cli/test_app.py ::test_values_are_read_as_what_they_are cli/test_outputs.py "
+            "cli/test_options.py ::test_values_are_read_as_what_they_are cli/test_outputs.py "
             "::test_two_outputs_in_one_file_are_refused_before_anything_is_written "
             "::test_cli_refuses_to_overwrite_its_data"
         ),
@@ -177,7 +177,7 @@ MUTANTS = [
     *mutants_of(
         "cli/suggest.py",
         (
-            "cli/test_app.py ::test_only_what_is_not_known_is_suggested "
+            "cli/test_suggest.py ::test_only_what_is_not_known_is_suggested "
             "::test_bags_without_a_label_are_suggested_first "
             "::test_suggestions_for_several_labels_and_archives"
         ),
@@ -198,7 +198,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "labelling/gate.py",
-        "labelling/test_server.py",
+        "labelling/test_gate.py labelling/test_server.py",
         (
             "other machines are let in unasked",
             "if not is_loopback(host) and not allow_others:",
@@ -207,7 +207,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/summary.py",
-        "bench/test_summary.py",
+        "bench/test_summary.py bench/test_render.py bench/test_description.py",
         (
             "the overlap of training sets is upside down",
             'record["sizes"]["test"] / record["sizes"]["train"]',
@@ -225,7 +225,7 @@ MUTANTS = [
     *mutants_of(
         "bench/cells.py",
         (
-            "bench/test_run.py ::test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits "
+            "bench/test_cells.py ::test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits "
             "::test_only_restricts_models_and_sets ::test_quick_cells_are_cells_of_the_full_table"
         ),
         (
@@ -241,13 +241,13 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/store.py",
-        "bench/test_store.py",
+        "bench/test_store.py io/test_plain_json.py",
         ("cells with an error are finished", 'and record["error"] is None', ""),
         ("other settings are no reason to measure again", 'record["fingerprint"] == cell.fingerprint', "True"),
     ),
     *mutants_of(
         "bench/protocols.py",
-        "bench/test_protocols.py",
+        "bench/test_protocols.py bench/test_candidate_splits.py bench/test_generated.py",
         (
             "training bags are tested",
             "train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)",
@@ -262,7 +262,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/candidate_splits.py",
-        "bench/test_protocols.py",
+        "bench/test_candidate_splits.py bench/test_generated.py bench/test_protocols.py",
         ("columns are scaled by all bags", "X[learn[bags.index]].var(axis=0", "X.var(axis=0"),
     ),
     *mutants_of(
@@ -286,7 +286,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "bench/description.py",
-        "bench/test_tables.py ::test_typed_figures",
+        "bench/test_description.py ::test_typed_figures_become_rows_models_means_and_errors",
         (
             "the spread of a published figure is not scaled",
             "float(spread) * scale if spread",

@@ -2,15 +2,13 @@
 
 from tests.mutants.mutant import mutants_of
 
-ROWS = "sources/test_rows.py"
-OPENING = "sources/test_opening.py"
-STREAMING = "equivalence/test_streaming.py"
-SUMS = "scale/test_sums.py"
+ROWS = "sources/test_arrays.py sources/test_rows.py"
+STREAMING = "inference/test_places.py scale/test_settings.py equivalence/test_streaming.py"
 
 MUTANTS = [
     *mutants_of(
         "sources/rows.py",
-        ROWS,
+        "sources/test_rows.py sources/test_arrays.py",
         (
             "rows of a run begin at its first row",
             "(self._starts[run] + lows - self._places[run])",
@@ -33,13 +31,13 @@ MUTANTS = [
     ),
     *mutants_of(
         "sources/parquet.py",
-        OPENING,
+        "sources/test_parquet.py",
         ("a batch begins where its row group does", "start=cursor.start + len(cursor.batch)", "start=cursor.start"),
         ("an earlier row is looked for in later batches", "or row < cursor.start:", ":"),
     ),
     *mutants_of(
         "sources/opening.py",
-        OPENING,
+        "sources/test_opening.py",
         ("a bag that goes on is a new one", "stretch.ids[0] == self.ids[-1]", "stretch.ids[0] != self.ids[-1]"),
         ("a bag may come twice", "if name in self._numbers:", "if name in self._names:"),
         (
@@ -50,7 +48,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "inference/chunks.py",
-        SUMS,
+        "inference/test_chunks.py",
         (
             "sums of the right side are lost",
             "return {name: value + other[name]",
@@ -72,13 +70,13 @@ MUTANTS = [
     ),
     *mutants_of(
         "scale/journal.py",
-        SUMS,
+        "scale/test_journal.py",
         ("sums of another question are used", 'if file.metadata() == {"question": question}:', "if True:"),
         ("states that are not complete are used", "return all(path.exists()", "return any(path.exists()"),
     ),
     *mutants_of(
         "scale/fingerprint.py",
-        SUMS,
+        "scale/test_fingerprint.py",
         (
             "tensors of another shape are the same",
             'f"{value.dtype}{value.shape}".encode()',

@@ -5,7 +5,7 @@ from tests.mutants.mutant import mutants_of
 MUTANTS = [
     *mutants_of(
         "io/h5.py",
-        "io/test_folder.py",
+        "io/test_h5.py io/test_folder.py",
         (
             "a stack of one slide is read along its first axis",
             "rows = found[0, start:stop] if",
@@ -18,7 +18,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/folder.py",
-        "io/test_folder.py",
+        "io/test_folder.py io/test_h5.py",
         ("rows are looked for in the file after", 'side="right")) - 1)', 'side="right")))'),
         ("files without a row are passed over", "for name in set(files) - set(names):", "for name in set():"),
         (
@@ -48,7 +48,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/heatmap.py",
-        "cli/test_slides.py ::test_geojson_is_a_collection_of_closed_counterclockwise_squares_with_finite_scores "
+        "cli/test_heatmap.py ::test_geojson_is_a_collection_of_closed_counterclockwise_squares_with_finite_scores "
         "::test_heatmap_writes_a_picture_and_scores_beside_coords",
         (
             "squares run clockwise",
@@ -91,7 +91,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_columns.py",
-        "test_columns.py",
+        "test_columns.py test_frames.py test_joined_bags.py",
         (
             "metadata stay where they were",
             "{name: values[rows] for name, values in self._columns.items()}",
@@ -101,7 +101,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "_frames.py",
-        "test_columns.py",
+        "test_frames.py test_joined_bags.py test_columns.py",
         (
             "results are always pandas frames",
             "if kind == PANDAS:\n        return frame",
@@ -223,7 +223,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "baselines/_base/calibration.py",
-        "baselines/test_bag_weights.py",
+        "baselines/_base/test_baseline.py",
         ("the sigmoid has no weights", "off = weight * (expit(odds) - target)", "off = expit(odds) - target"),
     ),
     *mutants_of(
@@ -234,7 +234,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/npz.py",
-        "cli/test_slides.py ::test_parts_groups_and_metadata_of_an_archive_are_arrays",
+        "cli/test_layout.py ::test_parts_groups_and_metadata_of_an_archive_are_arrays",
         (
             "groups of rows are those of the first rows",
             "pd.Series(values[bags.rows], name=name)",

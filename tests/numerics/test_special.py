@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 import scipy.special
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from tests.numerics.digits import rounded
 
-from bagwise.bag_models.counts import label_terms
 from bagwise.numerics import special
-from bagwise.numerics.segments import Segments
+from bagwise.numerics.special import hazard, log_ndtr, log_negative_side
 
 GRID = np.array(
     [-45.0, -40.0, -38.0, -20.0, -13.0, -8.3, -5.001, -4.999, -3.001, -2.999, -1.0, -1e-9, 0.0, 0.7, 6.0, 20.0]
@@ -25,10 +23,6 @@ def exact(function, values, digits=900):
     """The function in arithmetic of many digits, rounded at the very end."""
     with mpmath.workdps(digits):
         return np.array([float(function(mpmath.mpf(float(value)))) for value in np.ravel(values)])
-
-
-def rounded(values, dtype):
-    return torch.tensor(values, dtype=dtype)
 
 
 def assert_close(found, expected, tolerance):
@@ -46,7 +40,7 @@ def test_log_pdf_and_log_ndtr(dtype, tolerance):
 
 
 @kinds
-def test_hazard(dtype, tolerance):
+def test_hazard_agrees_with_many_digits(dtype, tolerance):
     x = rounded(GRID[GRID < 12], dtype)
     assert_close(special.hazard(x), exact(lambda v: mpmath.npdf(v) / mpmath.ncdf(v), x), tolerance)
 
@@ -63,7 +57,7 @@ def test_log_of_the_negative_side_keeps_its_digits_on_both_sides():
 
 
 @kinds
-def test_log1mexp(dtype, tolerance):
+def test_log1mexp_agrees_with_many_digits(dtype, tolerance):
     s = rounded([-1e-30, -1e-8, -0.5, -0.69, -0.7, -5.0, -80.0], dtype)
     assert_close(special.log1mexp(s), exact(lambda v: mpmath.log(1 - mpmath.exp(v)), s), tolerance)
 
@@ -82,63 +76,6 @@ def test_log_probability_of_at_least_one(dtype, tolerance):
     np.testing.assert_allclose(
         special.log_at_least_one(t).double().numpy(), expected, rtol=tolerance, atol=tolerance / 10
     )
-
-
-# ---------------------------------------------------------------- "at least one" from end to end
-
-
-def exact_g(bag, label):
-    """G of (0.2) for one bag, by its definition."""
-    with mpmath.workdps(900):
-        f = [mpmath.mpf(float(value)) for value in bag]
-        below = {value: mpmath.ncdf(-value) for value in set(f)}
-        negative = mpmath.fprod(below[value] for value in f)
-        weight = negative / (1 - negative) if label == 1 else mpmath.mpf(-1)
-        pull = {value: float(mpmath.npdf(value) / below[value] * weight) for value in below}
-        return [pull[value] for value in f]
-
-
-BAGS = [
-    [-45.0],
-    [-40.0, -38.0, -45.0, -60.0],
-    [-4.375, -30.0],  # log(-log P(all negative)) just below -12 …
-    [-4.36, -30.0],  # … and just above
-    [-3.1, -2.9, 0.0, 1.0],
-    [-9.0, 20.0],
-    [-8.0] * 500,
-    [8.0, 9.0],
-]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)], ids=["double", "single"]
-)
-@pytest.mark.parametrize("label", [0.0, 1.0])
-def test_pull_of_a_label_against_900_digits(dtype, tolerance, label):
-    sizes = [len(bag) for bag in BAGS]
-    f = rounded([value for bag in BAGS for value in bag], dtype)
-    segments = Segments(torch.tensor(np.concatenate([[0], np.cumsum(sizes)])))
-    _, g = label_terms(f[:, None], torch.full((len(BAGS), 1), label, dtype=dtype), segments)
-    expected = np.concatenate([exact_g(bag, label) for bag in f.double().split(sizes)])
-    tiny = torch.finfo(dtype).tiny  # below it nothing can be asked of a relative error
-    np.testing.assert_allclose(g[:, 0].double().numpy(), expected, rtol=tolerance, atol=10 * tiny)
-
-
-def test_pull_where_the_naive_form_gives_nothing():
-    """f = (-40, -38, -45, -60): the likeliest instance is pulled up by 38, not by 1e-14."""
-    f = torch.tensor([[-40.0], [-38.0], [-45.0], [-60.0]], dtype=torch.float64)
-    log_z, g = label_terms(f, torch.ones(1, 1, dtype=torch.float64), Segments(torch.tensor([0, 4])))
-    assert g.max().item() == pytest.approx(38.0, abs=0.05)
-    assert g.argmax().item() == 1
-    assert log_z.item() == pytest.approx(scipy.special.log_ndtr(-38.0), rel=1e-12)
-
-
-def test_pull_is_continuous_where_the_series_take_over():
-    """A step of 1e-9 across every threshold moves G by about as much, in either arithmetic's direction."""
-    for f0 in (-5.0, -3.0, scipy.special.ndtri_exp(-12.0), scipy.special.ndtri_exp(-20.0)):
-        f = torch.tensor([[f0 - 1e-9], [f0 + 1e-9]], dtype=torch.float64)
-        _, g = label_terms(f, torch.ones(2, 1, dtype=torch.float64), Segments(torch.tensor([0, 1, 2])))
-        assert abs(float(g[0] - g[1])) < 1e-8
 
 
 # ---------------------------------------------------------------- the logistic law
@@ -160,7 +97,7 @@ def test_jaakkola_lambda_has_a_gradient_at_zero():
 
 
 @kinds
-def test_bernoulli_entropy(dtype, tolerance):
+def test_bernoulli_entropy_agrees_with_many_digits(dtype, tolerance):
     logit = rounded([-80.0, -3.0, 0.0, 3.0, 80.0], dtype)
 
     def entropy(v):
@@ -192,51 +129,44 @@ def test_ndtri_exp_in_single_precision():
     np.testing.assert_allclose(special.ndtri_exp(t).double().numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
-# ---------------------------------------------------------------- bags
+PRECISIONS = [(torch.float64, 37.0, 1e-13), (torch.float32, 12.5, 2e-6)]
 
 
-@st.composite
-def ragged(draw):
-    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
-    columns = draw(st.sampled_from([None, 1, 3]))
-    shape = (sum(sizes),) if columns is None else (sum(sizes), columns)
-    values = draw(st.lists(st.floats(-700, 700), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
-    return sizes, torch.tensor(values, dtype=torch.float64).reshape(shape)
+@pytest.mark.parametrize("z", [-37.0, -20.0, -5.0, -0.5, -1e-9, 0.0, 1e-9, 0.5, 3.0, 5.0, 12.0, 36.9])
+def test_log_negative_side_equals_four_hundred_digits(z):
+    with mpmath.workdps(400):
+        expected = float(mpmath.log(mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2))
+    assert log_negative_side(torch.tensor(z, dtype=torch.float64)).item() == pytest.approx(expected, rel=5e-13, abs=0)
 
 
-@given(ragged())
-@settings(max_examples=60, deadline=None)
-def test_segments_equal_plain_loops(problem):
-    sizes, x = problem
-    segments = Segments(torch.tensor(np.concatenate([[0], np.cumsum(sizes)])))
-    parts = x.split(sizes)
-    loops = {
-        "sum": [part.sum(0) for part in parts],
-        "max": [part.amax(0) for part in parts],
-        "logsumexp": [part.logsumexp(0) for part in parts],
-    }
-    for name, expected in loops.items():
-        torch.testing.assert_close(getattr(segments, name)(x), torch.stack(expected), rtol=1e-12, atol=1e-9)
-    spread = torch.cat([part.sum(0, keepdim=True).expand_as(part) for part in parts])
-    torch.testing.assert_close(segments.spread(segments.sum(x)), spread, rtol=1e-12, atol=1e-9)
-    assert len(segments) == len(sizes)
+@pytest.mark.parametrize(("dtype", "farthest", "tolerance"), PRECISIONS)
+def test_log_negative_side_equals_log_ndtr_where_it_is_not_held(dtype, farthest, tolerance):
+    z = torch.linspace(-farthest, farthest, 2001, dtype=dtype)
+    expected = log_ndtr(-z.double())
+    np.testing.assert_allclose(log_negative_side(z), expected, rtol=20 * tolerance, atol=0)
 
 
-def test_first_largest_is_the_first_row_where_several_are_largest():
-    segments = Segments(torch.tensor([0, 3, 5, 6]))
-    assert segments.first_largest(torch.tensor([1.0, 2.0, 2.0, 4.0, 4.0, -1.0])).tolist() == [1, 3, 5]
+@pytest.mark.parametrize(("dtype", "farthest", "tolerance"), PRECISIONS)
+def test_log_negative_side_is_held_and_finite_far_out(dtype, farthest, tolerance):
+    z = torch.tensor([50.0, 1e3, 1e30, torch.inf], dtype=dtype)
+    edge = torch.tensor(farthest, dtype=dtype)
+    for sign in (1.0, -1.0):
+        found = log_negative_side(sign * z)
+        assert torch.isfinite(found).all()
+        assert (found < 0).all()
+        assert torch.equal(found, log_negative_side(sign * edge).expand(4))
 
 
-def test_segments_take_any_layout_and_minus_infinity():
-    segments = Segments(torch.tensor([0, 2, 5]))
-    across = torch.arange(10.0).reshape(2, 5).T
-    assert segments.sum(across).tolist() == [[1.0, 11.0], [9.0, 24.0]]
-    nothing = torch.tensor([-math.inf, -math.inf, 0.0, -math.inf, 0.0])
-    assert segments.logsumexp(nothing).tolist() == [-math.inf, pytest.approx(math.log(2))]
+@pytest.mark.parametrize(("dtype", "farthest", "tolerance"), PRECISIONS)
+def test_slope_of_log_negative_side_is_minus_the_hazard_at_zero_too(dtype, farthest, tolerance):
+    inside = 0.99 * farthest
+    z = torch.cat([torch.linspace(-inside, inside, 400, dtype=dtype), torch.zeros(1, dtype=dtype)]).requires_grad_()
+    log_negative_side(z).sum().backward()
+    np.testing.assert_allclose(z.grad, -hazard(-z.detach().double()), rtol=500 * tolerance, atol=0)
 
 
-def test_logsumexp_of_bags_has_the_right_gradient():
-    x = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    Segments(torch.tensor([0, 2, 5])).logsumexp(x).sum().backward()
-    expected = torch.cat([part.softmax(0) for part in x.detach().split([2, 3])])
-    torch.testing.assert_close(x.grad, expected)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_slope_of_log_negative_side_is_zero_and_not_nan_where_it_is_held(dtype):
+    z = torch.tensor([-1e3, -40.0, 40.0, 1e3], dtype=dtype, requires_grad=True)
+    log_negative_side(z).sum().backward()
+    assert torch.equal(z.grad, torch.zeros_like(z))

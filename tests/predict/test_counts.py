@@ -1,12 +1,12 @@
 """Laws of the number of positives against enumeration, Monte Carlo and the bag probability they must agree with."""
 
-import itertools
 import time
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
+from tests.numerics.counting.slow_laws import slow_law
 from tests.predict.test_bags import covariance, some_posterior
 from tests.problems import features_of, random_bags
 
@@ -14,7 +14,6 @@ from bagwise import Bags
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.exceptions import BagDataError
 from bagwise.gp.posterior import GaussianPosterior
-from bagwise.numerics.counting.law import FOURIER_ERROR, LARGEST_TABLE_BAG, summed_count_laws
 from bagwise.numerics.links import PROBIT
 from bagwise.predict.bags import bag_probability, instance_probability
 from bagwise.predict.counts import count_distribution, count_probability, fraction_summary
@@ -38,21 +37,6 @@ def laws_by_bag(flat, bags):
     return np.split(flat, np.cumsum(bags.sizes + 1)[:-1])
 
 
-def enumerated_law(p):
-    law = np.zeros(len(p) + 1)
-    for labels in itertools.product([0, 1], repeat=len(p)):
-        law[sum(labels)] += np.prod(np.where(labels, p, 1 - p))
-    return law
-
-
-def slow_law(p):
-    """Instance after instance, in plain NumPy."""
-    law = np.ones(1)
-    for chance in p:
-        law = np.convolve(law, [1 - chance, chance])
-    return law
-
-
 def sure_posterior(mean, columns=2):
     """A posterior without spread: v = (0, …, 0, mean)."""
     weights = torch.zeros(columns, 1, dtype=torch.float64)
@@ -60,40 +44,6 @@ def sure_posterior(mean, columns=2):
     return GaussianPosterior(
         weights, 1e9 * torch.eye(columns).double()[None], torch.zeros(1, dtype=torch.int64), PROBIT
     )
-
-
-# ---------------------------------------------------------------- the law of independent instances
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_small_laws_equal_enumeration(n):
-    scores = np.random.default_rng(n).normal(scale=2.0, size=(n, 3))
-    law = summed_count_laws(torch.tensor(scores), torch.tensor([n]))
-    np.testing.assert_allclose(law, sum(enumerated_law(norm.cdf(z)) for z in scores.T), atol=1e-15)
-
-
-@pytest.mark.parametrize(("shift", "scale"), [(0.0, 1.0), (-3.0, 1.0), (-4.0, 0.1), (3.0, 2.0), (0.0, 9.0)])
-@pytest.mark.parametrize("n", [LARGEST_TABLE_BAG, LARGEST_TABLE_BAG + 1, 300, 1500])
-def test_large_laws_equal_repeated_convolution(n, shift, scale):
-    scores = np.random.default_rng(n).normal(shift, scale, size=(n, 4))
-    law = summed_count_laws(torch.tensor(scores), torch.tensor([n])).numpy()
-    assert np.abs(law - sum(slow_law(norm.cdf(z)) for z in scores.T)).sum() < 4 * (FOURIER_ERROR + 1e-13)
-
-
-def test_columns_of_very_different_spread_share_one_transform():
-    """One column sure of 0, one of n, one of the first half, one that knows nothing."""
-    n = 1000
-    half = np.where(np.arange(n) < n // 2, 40.0, -40.0)
-    scores = np.stack([np.full(n, -40.0), np.full(n, 40.0), half, np.zeros(n)], axis=1)
-    law = summed_count_laws(torch.tensor(scores), torch.tensor([n])).numpy()
-    np.testing.assert_allclose(law[[0, n // 2, n]], [1, 1 + slow_law(np.full(n, 0.5))[n // 2], 1], atol=1e-12)
-    assert law.sum() == pytest.approx(4, abs=1e-11)
-
-
-def test_small_chances_keep_their_digits():
-    law = summed_count_laws(torch.full((4, 1), -15.0).double(), torch.tensor([4])).numpy()
-    p = norm.cdf(-15.0)
-    np.testing.assert_allclose(law, [1.0, 4 * p, 6 * p**2, 4 * p**3, p**4], rtol=1e-13)
 
 
 # ---------------------------------------------------------------- the predictive law

@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,21 +15,10 @@ from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
 from bagwise.report import write_report
 from bagwise.report.answers import collect
-from bagwise.report.bag_cards import (
-    INSTANCES_SHOWN,
-    ROWS_SHOWN,
-    bag_cards,
-    choose_bags,
-    class_mistakes,
-    label_mistakes,
-    table_of_bags,
-)
+from bagwise.report.bag_cards import INSTANCES_SHOWN, ROWS_SHOWN
 from bagwise.report.content import mixing, mixing_warning, number, outcome, reports
-from bagwise.report.figures import course_view
 
 VOID = {"meta", "img", "br", "input"}
-
-
 SCRIPTS = [{"type": "application/json", "id": "bag-data"}, {}]  # what the table of bags needs, and no other
 
 
@@ -59,17 +49,6 @@ class Page(HTMLParser):
 
     def count(self, tag, **attributes):
         return sum(name == tag and attributes.items() <= found.items() for name, found in self.tags)
-
-
-@pytest.fixture(scope="module")
-def data():
-    return make_bags(40, (4, 15), 4, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def model(data):
-    bags, y, _ = data
-    return MILGPProbit(n_inducing=12, max_iter=8, random_state=0).fit(bags, y)
 
 
 def test_a_page_with_everything(tmp_path, data, model):
@@ -136,7 +115,7 @@ def test_labels_may_be_keyed_by_id(tmp_path, data, model):
     assert keyed == write_report(model, bags, y, tmp_path / "b.html").read_bytes()
 
 
-def test_several_labels(tmp_path, data):
+def test_page_of_several_labels_averages_and_lists_them(tmp_path, data):
     bags, y, instance_y = data
     labels = np.stack([y] + [np.roll(y, shift) for shift in range(1, 8)], axis=1)
     model = MILGPProbit(n_inducing=10, max_iter=3, random_state=0).fit(bags, labels)
@@ -150,7 +129,7 @@ def test_several_labels(tmp_path, data):
     assert "The first 6 of 8 labels" in page.text
 
 
-def test_size_is_bounded(tmp_path, model):
+def test_size_of_the_page_is_bounded(tmp_path, model):
     bags, y, _ = make_bags(3000, (30, 40), 4, random_state=1)
     path = write_report(model, bags, y, tmp_path / "r.html", image_shape=(2, 2))
     page = Page(path)
@@ -179,29 +158,6 @@ def test_the_nine_is_seen_to_be_found(tmp_path):
     assert classes[0] != ""
 
 
-def test_bags_are_chosen_once_and_for_a_reason():
-    probability = np.array([0.9, 0.8, 0.1, 0.45, 0.05])
-    chosen = choose_bags(probability, label_mistakes(probability, np.array([1, 0, 1, np.nan, 0])))
-    assert chosen[0] == "most probable"
-    assert chosen[2] == "judged wrongly"
-    assert chosen[3] == "least certain"
-    assert sorted(chosen) == [0, 1, 2, 3, 4]
-    assert "judged wrongly" not in choose_bags(probability, label_mistakes(probability, None)).values()
-
-
-def test_only_bags_that_are_judged_wrongly_are_called_so():
-    probability = np.array([0.9, 0.7, 0.5, 0.5, 0.4, 0.2, 0.1])
-    truth = np.array([0, 1, 1, 0, 0, 1, np.nan])
-    assert label_mistakes(probability, truth).tolist() == [0, 5, 2]  # at one half a model says negative
-    everything_right = (probability > 0.5).astype(float)
-    assert len(label_mistakes(probability, everything_right)) == 0
-
-
-def test_a_class_that_is_right_with_a_small_probability_is_no_mistake():
-    probability, hits = np.array([0.3, 0.4, 0.8, 0.6]), np.array([1, 0, 0, np.nan])
-    assert class_mistakes(probability, hits).tolist() == [2, 1]
-
-
 def test_bad_requests_leave_no_file(tmp_path, data, model):
     bags, y, instance_y = data
     for arguments, message in (
@@ -218,15 +174,6 @@ def test_bad_requests_leave_no_file(tmp_path, data, model):
 # ---------------------------------------------------------------- more than labels
 
 
-@pytest.fixture(scope="module")
-def told(data):
-    """Bags, how many positives they hold, and a model fitted to the fractions."""
-    bags, _, instance_y = data
-    numbers = np.add.reduceat(instance_y, bags.offsets[:-1])
-    settings = {"learn": False, "n_inducing": 12, "random_state": 0}
-    return bags, numbers, BagGP(evidence="fraction", **settings).fit(bags, numbers / bags.sizes)
-
-
 def test_fractions_are_compared_with_fractions(tmp_path, told):
     bags, numbers, model = told
     share = numbers / bags.sizes
@@ -239,21 +186,6 @@ def test_fractions_are_compared_with_fractions(tmp_path, told):
     _, lower, upper = (part[0] for part in model.predict_fraction(bags))
     assert f"{lower:.2f} to {upper:.2f}" in page.text
     assert "probability 1.00" not in page.text
-
-
-def test_bags_are_ranked_by_the_surprise_of_their_shares(told):
-    bags, numbers, model = told
-    share = numbers / bags.sizes
-    expected = model.predict_fraction(bags)
-    share[7] = 1.0
-    answers = collect(model, bags, share, None)
-    surprise = answers.surprise()
-    assert surprise.argmax() == 7
-    assert surprise[7] == pytest.approx((1.0 - expected.mean[7]) / (expected.upper[7] - expected.mean[7]))
-    assert bag_cards(answers, None)[0].why == "most surprising"
-    table = table_of_bags(answers, 1, {})
-    assert table.rows[0][0] == bags.ids[7]
-    assert table.header[table.sorted] == "surprise"
 
 
 def test_ranges_of_counts_are_compared_with_ranges(tmp_path, told):
@@ -322,7 +254,10 @@ class Sampled:
 
     def __init__(self, model, r_hat, ess_bulk):
         self.model = model
-        self.diagnostics_ = pd.DataFrame({"r_hat": r_hat, "ess_bulk": ess_bulk})
+        self.table = pd.DataFrame({"r_hat": r_hat, "ess_bulk": ess_bulk})
+
+    def fit_record(self):
+        return self.model.fit_record()._replace(chains=SimpleNamespace(table=self.table))
 
     def __getattr__(self, name):
         return getattr(self.model, name)
@@ -346,28 +281,3 @@ def test_chains_that_have_not_converged_are_announced(tmp_path, data, model, r_h
     assert "noise around a level" in page.text
     if not good:
         assert number(mixing(sampled)[0]) in mixing_warning(sampled)
-
-
-def test_models_without_chains_have_none_to_announce(model):
-    assert mixing(model) is None
-    assert mixing_warning(model) is None
-
-
-def test_a_wild_start_does_not_flatten_the_course():
-    settled = -40.0 - np.exp(-np.arange(40.0))
-    assert course_view(settled) is not None
-    low, high = course_view(np.concatenate([[-300.0, -1500.0], settled]))
-    assert -42.0 < low < -40.0 < high < -39.0
-    assert course_view(np.linspace(-2, -1, 20)) is None
-    assert course_view(np.array([-np.inf, -3.0])) is None
-    assert course_view(np.full(9, 2.0)) is None
-
-
-def test_numbers_for_reading():
-    assert [number(value) for value in (0.12345, -1.5, float("nan"), -np.inf, np.inf)] == [
-        "0.123",
-        "−1.500",
-        "–",
-        "−∞",
-        "∞",
-    ]

@@ -2,22 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.sources.stored_rows import Source, X
 
 from bagwise import BagDataError, Bags
-from bagwise.sources.arrays import JoinedRows
 
-X = np.random.default_rng(0).standard_normal((60, 3))
 SIZES = np.array([7, 1, 20, 12, 15, 5])
 OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
-
-
-class Source:
-    def __init__(self, values):
-        self.values, self.shape, self.dtype, self.reads = values, values.shape, values.dtype, []
-
-    def read(self, start, stop):
-        self.reads.append((start, stop))
-        return self.values[start:stop].copy()
 
 
 def stored(values=X, **settings):
@@ -96,13 +86,6 @@ def test_sizes_that_do_not_fit_the_source_are_refused():
         Bags.from_source(Source(X), [60, 0])
     with pytest.raises(BagDataError, match="one id per bag"):
         Bags.from_source(Source(X), [60], ids=["a", "b"])
-
-
-def test_joined_rows_read_across_their_parts():
-    joined = JoinedRows([Source(X[:10]), X[10:11], Source(X[11:])])
-    assert joined.shape == X.shape
-    for start, stop in [(0, 60), (9, 12), (10, 11), (5, 10), (11, 60), (3, 3)]:
-        np.testing.assert_array_equal(joined.read(start, stop), X[start:stop])
 
 
 def test_float32_stays_float32_and_whole_numbers_become_float64():

@@ -42,6 +42,11 @@ class Rule:
         if "name" in vars(cls):
             _KNOWN[cls.name] = cls
 
+    @property
+    def decides_by_mode(self) -> bool:
+        """Whether a bag is called positive by the mode of the latent function, not by its probability."""
+        return False
+
     def describe(self) -> dict[str, Any]:
         """The rule as JSON."""
         return {"name": self.name, **asdict(self)}
@@ -170,6 +175,11 @@ class SoftMax(LabelRule):
     def grows_with_size(self) -> bool:  # type: ignore[override]
         """The sum grows with every further instance, the mean does not."""
         return self.pooling == "sum"
+
+    @property
+    def decides_by_mode(self) -> bool:
+        """Whether a bag is called positive by the mode of the latent function, not by its probability."""
+        return self.decision == "mode"
 
     @property
     def pool(self) -> Pooling:

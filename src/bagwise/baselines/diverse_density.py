@@ -141,12 +141,6 @@ class DD(DiverseDensity):
     There is one concept only: positives that lie in two places are not found. The density has many local maxima; with
     many features and few bags the scales fit by chance.
 
-    Parameters
-    ----------
-    n_starts : int
-        Number of instances of positive bags, drawn at random, from which a maximum is looked for. Increase it if fits
-        with other random numbers differ; it costs time.
-
     References
     ----------
     Maron & Lozano-Pérez, A framework for multiple-instance learning, NIPS 1998.
@@ -171,12 +165,6 @@ class EMDD(DiverseDensity):
 
     There is one concept only: positives that lie in two places are not found. With many features and few bags the
     scales fit by chance, and figures that were published for it were once chosen by test error.
-
-    Parameters
-    ----------
-    n_starts : int
-        Number of instances of positive bags, drawn at random, from which a maximum is looked for. Increase it if fits
-        with other random numbers differ; it costs time.
 
     References
     ----------

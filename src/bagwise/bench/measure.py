@@ -88,8 +88,8 @@ def _versions() -> dict[str, str]:
 
 
 def _iterations(model: Any) -> int | None:
-    found = getattr(model, "n_iter_", None)
-    return None if found is None else int(np.max(found))
+    trace = model.fit_record().trace
+    return None if trace is None else len(trace)
 
 
 def build(model: Model, seed: int, device: str = "cpu") -> Any:
@@ -128,7 +128,7 @@ def _add_calls(
     model: Any, part: Part, metrics: dict[str, dict[str, float]], scores: dict[str, dict[str, list[float]]]
 ) -> None:
     """The accuracy of a model whose decisions do not follow from its probabilities."""
-    if part.bag_truth is None or getattr(getattr(model, "rule_", None), "decision", "probability") == "probability":
+    if part.bag_truth is None or not model.decides_by_mode:
         return
     called = np.asarray(model.predict(part.bags) if model._several() else model.predict(part.bags) == model.classes_[1])
     for row, true, call in zip(part.rows, _columns(part.bag_truth), _columns(called), strict=True):

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bagwise._validation import shorten
+from bagwise._validation import feature_names, shorten
 from bagwise.cli.options import parse_names
 from bagwise.cli.stated import NAME_THEM, StatedColumns
 from bagwise.evidence import statements as evidence
 from bagwise.exceptions import BagDataError
 from bagwise.io.bag_data import BagData, Layout, is_archive, read_bags
 from bagwise.io.npz import unnamed_columns
-from bagwise.io.predictions import is_of_classes
 from bagwise.models import cards, discover_estimators, load_with_notes
 from bagwise.report.answers import label_names
 
@@ -192,7 +191,7 @@ def read_for(
         labels_may_be_absent=may_be_absent,
         layout=layout,
     )
-    if not is_of_classes(model) or is_archive(data):
+    if not model.of_classes or is_archive(data):
         return found
     y = found.y if asked.kind == "candidates" else _as_text(found.y, model.classes_)
     return replace(found, y=y, instance_y=_as_text(found.instance_y, model.instance_classes_))
@@ -200,7 +199,7 @@ def read_for(
 
 def _check_comparable(model: Any, stated: StatedColumns, instance_labels: list[str]) -> None:
     """Refuse a truth of a kind that the model's answers cannot be compared with."""
-    if not is_of_classes(model):
+    if not model.of_classes:
         if stated.kind == "candidates":
             raise BagDataError(
                 f"{stated.option}: {type(model).__name__} does not choose one class out of many; compare it with "
@@ -228,7 +227,7 @@ def _as_text(values: Any, classes: Any) -> Any:
 
 def fitted_features(model: Any) -> list[str] | None:
     """The feature columns of the fit, where they had names."""
-    names = getattr(model, "feature_names_in_", None)
+    names = feature_names(model)
     return None if names is None else list(names)
 
 
@@ -238,7 +237,7 @@ def truth(saved: SavedModel, found: BagData, stated: StatedColumns | None, data:
         return None
     model, asked = saved.estimator, stated or fitted(saved, data)
     kind = asked.kind
-    if is_of_classes(model):
+    if model.of_classes:
         return _by_class(_with_table(found, asked), model.classes_) if kind == "candidates" else np.asarray(found.y)
     if kind == "fraction":
         return evidence.fraction(found.y, ids=found.bags.ids)
@@ -247,7 +246,7 @@ def truth(saved: SavedModel, found: BagData, stated: StatedColumns | None, data:
         if ends.shape[1] > 2:
             raise BagDataError(f"--count: expected one number per bag or two, got an array of shape {ends.shape}.")
         return evidence.count(ends[:, 0], ends[:, -1], ids=found.bags.ids)
-    return found.y if getattr(model, "evidence", "label") == "label" else evidence.label(found.y)
+    return found.y if model.kind_of_y == "label" else evidence.label(found.y)
 
 
 def _by_class(found: BagData, classes: Any) -> Any:

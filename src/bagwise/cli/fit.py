@@ -121,5 +121,5 @@ def _estimator(name: str, stated: StatedColumns, known: str | None, settings: Se
 
 def _checkpoint(estimator: Any) -> str | None:
     """The file that chains are written to; what is no name of a file, fit refuses."""
-    checkpoint = getattr(estimator, "checkpoint", None)
+    checkpoint = estimator.get_params(deep=False).get("checkpoint")
     return checkpoint if isinstance(checkpoint, str) else None

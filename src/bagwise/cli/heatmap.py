@@ -38,12 +38,11 @@ def heatmap(
     from bagwise._validation import check_below
     from bagwise.cli.evidence import open_model
     from bagwise.io.h5 import open_tiles
-    from bagwise.io.predictions import is_of_classes
 
     check_below("--level", level, 1.0)
     size = _size(image_size)
     saved = open_model(model)
-    if is_of_classes(saved.estimator) or not hasattr(saved.estimator, "predict_instance_spread"):
+    if saved.estimator.of_classes or not saved.estimator.abilities.parts:
         raise BagDataError(
             f"{model}: {type(saved.estimator).__name__} does not say how sure it is of every tile, so it has no map."
         )

@@ -28,7 +28,7 @@ def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None
         f"{_course(model)} in {seconds:.1f} s",
         err=is_standard_output(path),
     )
-    effect = getattr(model, "size_effect_", None)
+    effect = model.fit_record().size_effect
     if effect is not None:
         import numpy as np
 
@@ -40,13 +40,13 @@ def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None
 
 def _course(model: Any) -> str:
     """The iterations of a fit; baselines keep no record of theirs."""
-    if not hasattr(model, "trace_"):
+    record = model.fit_record()
+    if record.trace is None:
         return "fitted"
-    end = "settled" if model.trace_.converged else "not settled"
-    fallback = getattr(model, "fallback_", None)
-    end = f"{end}; {fallback}, so this inference was used" if fallback else end
-    inference = getattr(model, "inference_", None) or getattr(model, "solver_", None)
-    return f"{len(model.trace_.values)} iterations{f' of {inference}' if inference else ''} ({end})"
+    end = "settled" if record.trace.converged else "not settled"
+    end = f"{end}; {record.fallback}, so this inference was used" if record.fallback else end
+    inference = record.inference or record.solver
+    return f"{len(record.trace.values)} iterations{f' of {inference}' if inference else ''} ({end})"
 
 
 def say_refusal(error: BaseException) -> None:

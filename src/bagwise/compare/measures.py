@@ -33,7 +33,7 @@ def sign_of(metric: str) -> int:
 def fraction_answers(model: Any, split: Split) -> Measured:
     """How well the fractions of positives are predicted: by the model itself, or as the mean over instances."""
     (part,) = split.parts
-    if hasattr(model, "predict_fraction"):
+    if model.abilities.fractions:
         mean, lower, upper = model.predict_fraction(part.bags)
         return _measured(part, model, "fraction", fraction_report(part.bag_truth, mean, lower, upper, part.bags.sizes))
     mean = np.add.reduceat(_instances(model, part), part.bags.offsets[:-1]) / part.bags.sizes

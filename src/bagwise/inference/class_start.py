@@ -14,6 +14,7 @@ guesses and the one given the sets, reached from there, are compared by how prob
 (``ClassPropagation.left_out``).
 """
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -75,8 +76,8 @@ def _regressed(chunks: Sequence[Chunk]) -> Tensor:
 
     "None of them", last, is below all others: only a bag that has no other candidate begins there.
     """
-    gram: Tensor = sum(chunk.design.phi.T @ chunk.design.phi for chunk in chunks)  # type: ignore[assignment]
-    pull: Tensor = sum(chunk.design.phi.T @ _shares(chunk) for chunk in chunks)  # type: ignore[assignment]
+    gram = functools.reduce(torch.add, (chunk.design.phi.T @ chunk.design.phi for chunk in chunks))
+    pull = functools.reduce(torch.add, (chunk.design.phi.T @ _shares(chunk) for chunk in chunks))
     eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     weights = torch.linalg.solve(eye + gram, pull)
     values = torch.cat([chunk.design.segments.max(chunk.design.phi @ weights) for chunk in chunks])

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from bagwise._validation import shorten
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
-from bagwise.io.predictions import is_of_classes
 from bagwise.metrics import positive_proba
 
 
@@ -79,7 +78,7 @@ def add_to_anndata(
 
 
 def _positive(model: Any, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    return probability if is_of_classes(model) else positive_proba(probability, model.classes_)
+    return probability if model.of_classes else positive_proba(probability, model.classes_)
 
 
 def _places_of_cells(adata: Any, bags: Bags) -> NDArray[np.int64]:

@@ -1,6 +1,5 @@
 """What a fitted model says, as tables: one row per instance, per part, per bag; in the kind that the bags came from."""
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +13,6 @@ from bagwise.exceptions import BagDataError
 from bagwise.metrics import positive_proba
 
 
-def is_of_classes(model: Any) -> bool:
-    """Whether a model chooses one class out of many, so that its probabilities have one column per class."""
-    return bool(getattr(model, "rule_", model).of_classes)
-
-
 def instance_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any = None) -> Any:
     """bag, row, probability, mean, sd, in the order of the original table; with several labels one set of each.
 
@@ -27,9 +21,7 @@ def instance_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given:
     and has one set for every class. ``given`` are labels of the bags that probabilities are to be conditioned on.
     """
     asked = given_argument(model, given)
-    columns = (
-        _class_columns(model, bags, asked) if is_of_classes(model) else _instance_columns(model, bags, labels, asked)
-    )
+    columns = _class_columns(model, bags, asked) if model.of_classes else _instance_columns(model, bags, labels, asked)
     ids = np.array(bags.ids, dtype=object)[bags.index]
     part = {} if bags.part is None else {"part": bags.part}
     table = pd.DataFrame({"bag": ids} | part | _described(bags, {*columns, "bag", "part", "row"}) | {"row": bags.rows})
@@ -49,8 +41,7 @@ def given_argument(model: Any, given: Any) -> dict[str, Any]:
     """Labels of bags as an argument of ``predict_…``; nothing without, and an error where the model takes none."""
     if given is None:
         return {}
-    ask = getattr(model, "model_", model).predict_instance_proba  # of a pipeline: that of its last step
-    if "given" not in inspect.signature(ask).parameters:
+    if not model.abilities.given:
         raise BagDataError(
             f"given: {type(model).__name__} cannot judge instances by the label of their bag; leave out given "
             "(--given-label)."
@@ -64,7 +55,7 @@ def _instance_columns(model: Any, bags: Bags, labels: Sequence[str], asked: dict
 
 
 def _latent_columns(model: Any, bags: Bags) -> dict[str, NDArray[Any]]:
-    if not hasattr(model, "predict_latent"):
+    if not model.abilities.latent:
         return {}
     mean, variance = model.predict_latent(bags)
     return {"mean": mean, "sd": np.sqrt(variance)}
@@ -84,7 +75,7 @@ def part_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any
 
     ``given`` are labels of the bags that probabilities are to be conditioned on.
     """
-    if is_of_classes(model) or not hasattr(model, "predict_part_proba"):
+    if model.of_classes or not model.abilities.parts:
         raise BagDataError(f"{type(model).__name__} has no answers about parts; ask it about bags and instances.")
     parts = bags.by_part()
     probability = positive_proba(model.predict_part_proba(bags, **given_argument(model, given)), model.classes_)
@@ -99,12 +90,12 @@ def bag_table(model: Any, bags: Bags, labels: Sequence[str] = (), *, given: Any 
     fraction_low, fraction_high. ``given`` are labels of the bags; the fractions do not know of them.
     """
     asked = given_argument(model, given)
-    if is_of_classes(model):
+    if model.of_classes:
         return as_kind(_class_table(model, bags, asked), bags.frame_kind)
     probability = positive_proba(model.predict_proba(bags, **asked), model.classes_)
     classes = model.classes_[0] if np.ndim(model.classes_) == 2 else model.classes_
     columns = {"probability": probability, "prediction": np.where(probability > 0.5, classes[1], classes[0])}
-    if hasattr(model, "predict_fraction"):
+    if model.abilities.fractions:
         columns |= dict(zip(("fraction", "fraction_low", "fraction_high"), model.predict_fraction(bags), strict=True))
     whole = {"bag": list(bags.ids), "size": bags.sizes} | _by_label(columns, labels)
     return as_kind(pd.DataFrame(whole), bags.frame_kind)

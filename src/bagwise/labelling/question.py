@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import BagDataError
-from bagwise.io.predictions import is_of_classes
 
 TWO, SEVERAL, ONE_OF = "two", "several", "one of"
 
@@ -54,11 +53,11 @@ def question_for(model: Any, what: str, labels: Sequence[str]) -> Question:
                 f"{' of several label columns' if np.ndim(model.classes_) == 2 else ''}; label bags, or fit bag-gp."
             )
         return Question(TWO, _two(model))
-    if is_of_classes(model):
+    if model.of_classes:
         return Question(ONE_OF, tuple(str(name) for name in model.classes_))
-    if getattr(model, "evidence", "label") != "label":
+    if model.kind_of_y != "label":
         raise BagDataError(
-            f"the model was fitted to evidence of the kind {model.evidence}, which a yes or no cannot extend; label "
+            f"the model was fitted to evidence of the kind {model.kind_of_y}, which a yes or no cannot extend; label "
             "--what instances, or fit a model with --label."
         )
     if np.ndim(model.classes_) == 2:

@@ -22,7 +22,7 @@ from bagwise.models._base.count_fit import fit_counts, one_row_each
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.first_features import asks_for_sizes
-from bagwise.models._base.total_answers import TotalAnswers
+from bagwise.models._base.fit_record import FitRecord
 from bagwise.models._base.total_fit import common_and_own, fit_totals, goes_by_totals
 
 _ONLY_WHOLE = {  # why weights of bags are whole numbers
@@ -40,7 +40,7 @@ class SizeEffect(NamedTuple):
 
 
 @documented
-class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
+class BagGP(ChainAnswers, AnswersInClasses):
     """Gaussian process classifier of instances, learned from what is known about bags: the model to reach for first.
 
     Each bag may state a label (is there a positive in it?), a fraction of positives, a range for their number, its
@@ -244,6 +244,17 @@ class BagGP(AnswersInClasses, ChainAnswers, TotalAnswers):
         counts = counted(stated, individuals, reading)
         fit_counts(self, individuals, counts._replace(evidence=counts.evidence.weighted(weight)))
         return self._unless_interrupted()
+
+    def fit_record(self) -> FitRecord:
+        """How the fit went and what it found."""
+        record = super().fit_record()
+        return record._replace(
+            learning=self.learning_trace_,
+            inference=self.inference_,
+            fallback=self.fallback_,
+            group_effect=self.group_effect_,
+            size_effect=self.size_effect_,
+        )
 
     @property
     def group_effect_(self) -> GroupEffect:

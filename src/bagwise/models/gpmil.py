@@ -26,6 +26,7 @@ from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows
 from bagwise.inference.loop import Callback, Trace, Watch, one_after_the_other
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
+from bagwise.models._base.fit_record import FitRecord
 from bagwise.models._base.learned_kernel import start_kernel, warn_if_unsettled
 from bagwise.numerics.links import LINKS
 from bagwise.predict.bags import bag_decision
@@ -262,6 +263,10 @@ class GPMIL(BagClassifier):
         """Row (of the training ``bags.X``) of the instance that carries each bag: (B,), or (B, K)."""
         rows = np.array(self.witness_rows_, dtype=np.int64).T
         return rows if self._several() else rows[:, 0]
+
+    def fit_record(self) -> FitRecord:
+        """How the fit went and what it found."""
+        return super().fit_record()._replace(learning=self.learning_trace_)
 
     # ------------------------------------------------------------ steps of fit
 

@@ -30,6 +30,7 @@ from bagwise.models._base.candidate_fit import fit_candidates
 from bagwise.models._base.class_answers import candidate_score, most_probable
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagEstimator, ModelCard, check_device, check_dtype
+from bagwise.models._base.fit_record import FitRecord
 from bagwise.models._base.learned_nothing import warn_if_alike
 from bagwise.numerics.segments import Segments
 from bagwise.predict.classes import class_probability
@@ -296,6 +297,10 @@ class MIPLGP(BagEstimator):
         bias = self.features_.bias
         mean = self.posterior_.mean.cpu().numpy()
         return bias * mean[-1] if bias > 0 else np.zeros(mean.shape[1])
+
+    def fit_record(self) -> FitRecord:
+        """How the fit went and what it found."""
+        return super().fit_record()._replace(solver=self.solver_, mean=self.mean_)
 
     # ------------------------------------------------------------ steps of fit
 

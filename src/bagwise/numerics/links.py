@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy.special import roots_hermitenorm
 from torch import Tensor
 
+from bagwise.numerics.blocks import blocks
 from bagwise.numerics.special import hazard, log_ndtr, log_sigmoid
 
-_HERMITE_NODES = 32
+_HERMITE_NODES, _MOST_NODES = 32, 256  # of one integral; the other rule has 161
 _LOGISTIC_REACH, _LOGISTIC_STEP = 40.0, 0.5  # the logistic density beyond 40 is below 1e-17
-_BLOCK = 2**22  # entries of one (scores × nodes) block
 _SCORE_NODES, _MOST_SCORE_NODES = 20, 200
 _CACHED = 2**15  # entries that are worked on at once, node after node
 
@@ -67,8 +67,7 @@ def logistic_expected(mean: Tensor, variance: Tensor) -> Tensor:
     rule over the logistic density converges like exp(−2π · π / step), for its nearest pole lies at iπ.
     """
     flat_mean, flat_sd = mean.reshape(-1), variance.reshape(-1).clamp(min=0.0).sqrt()
-    rows = max(1, _BLOCK // 256)
-    parts = [_expected(m, s) for m, s in zip(torch.split(flat_mean, rows), torch.split(flat_sd, rows), strict=True)]
+    parts = [_expected(flat_mean[some], flat_sd[some]) for some in blocks(len(flat_mean), _MOST_NODES)]
     return torch.cat(parts).reshape(mean.shape) if parts else mean
 
 

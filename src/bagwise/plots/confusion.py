@@ -54,7 +54,7 @@ class ConfusionDisplay(_Display):
     @classmethod
     def from_estimator(cls, model: Any, bags: Any, y: Any, *, candidates: Any = None, ax: Axes | None = None) -> Self:
         """From a fitted model of classes, bags and their true classes; ``candidates`` as ``fit`` takes them."""
-        if not model.rule_.of_classes:
+        if not model.of_classes:
             raise BagDataError(f"{type(model).__name__} was not fitted to classes; there is nothing to confuse.")
         table = None
         if candidates is not None:

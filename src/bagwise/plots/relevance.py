@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bagwise._validation import check_count
+from bagwise._validation import check_count, feature_names
 from bagwise.exceptions import BagDataError
 from bagwise.plots._style import BLUE, ORANGE, PALE, _Display, open_frame, plain_legend
 
@@ -57,8 +57,7 @@ class RelevanceDisplay(_Display):
                 f"this {type(model).__name__} has learned no relevances: one lengthscale serves all features. Fit it "
                 "with ard=True (and learn=True), or measure bagwise.inspection.importance, which works for every model."
             )
-        names = getattr(model, "feature_names_in_", None)
-        return cls(relevance, names=names, relevant=relevant).plot(ax, max_features=max_features)
+        return cls(relevance, names=feature_names(model), relevant=relevant).plot(ax, max_features=max_features)
 
     def plot(self, ax: Axes | None = None, *, max_features: int = _NAMED) -> Self:
         """Draw bars for up to ``max_features`` features, points in the order of the columns for more."""

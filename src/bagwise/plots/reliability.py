@@ -55,7 +55,7 @@ class ReliabilityDisplay(_Display):
         Of a model of classes: how often bags to which a class is given with some probability have it. ``y`` then holds
         the true class of every bag.
         """
-        if model.rule_.of_classes:
+        if model.of_classes:
             chance = column_of(model.predict_proba(bags), label)
             has, name = (np.asarray(y) == model.classes_[label]).astype(float), str(model.classes_[label])
             return cls.from_predictions(has, chance, n_bins=n_bins, strategy=strategy, name=name, ax=ax)

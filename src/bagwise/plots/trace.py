@@ -36,7 +36,7 @@ class TraceDisplay(_Display):
         cls, model: Any, *, quantity: str = "log_likelihood", label: int = 0, ax: Axes | None = None
     ) -> Self:
         """From the ``trace_`` of a fitted model, or from one quantity of its ``chains_`` where it was sampled."""
-        chains = getattr(model, "chains_", None)
+        chains = model.fit_record().chains
         if chains is None:
             trace = model.trace_
             return cls(trace.values, name=trace.name, converged=trace.converged).plot(ax)

@@ -14,7 +14,7 @@ from bagwise.evidence.classes import given_classes
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL, Evidence
 from bagwise.exceptions import BagDataError
-from bagwise.io.predictions import given_argument, is_of_classes
+from bagwise.io.predictions import given_argument
 from bagwise.metrics import class_numbers, instance_truth, positive_proba, truth_of
 from bagwise.predict.counts import FractionSummary
 
@@ -114,7 +114,7 @@ def collect(
     of many ``y`` holds classes or candidate sets. ``given`` are labels that instances are judged by as well.
     """
     asked = given_argument(model, given)
-    if is_of_classes(model):
+    if model.of_classes:
         return replace(_collect_classes(model, bags, y, instance_y, asked), given=given is not None)
     classes = model.classes_
     stated = None if y is None else _statement(model, bags, y)
@@ -186,7 +186,7 @@ def _as_labels(table: NDArray[np.bool_]) -> Floats:
 
 
 def _statement(model: Any, bags: Bags, y: Any) -> Evidence | None:
-    stated = read_statement(y, bags, True, CountReading(getattr(model, "evidence", "label"), 1.0))
+    stated = read_statement(y, bags, True, CountReading(model.kind_of_y, 1.0))
     if stated is not None and np.ndim(model.classes_) == 2:
         raise BagDataError(
             f"the model has {len(model.classes_)} label columns; compare it with labels, one per column."
@@ -196,7 +196,7 @@ def _statement(model: Any, bags: Bags, y: Any) -> Evidence | None:
 
 def _count_answers(model: Any, bags: Bags, stated: Evidence) -> ReportedCounts | None:
     """Nothing for a model that cannot tell, or where only labels are stated."""
-    if not hasattr(model, "predict_fraction") or not np.isin(stated.kind, (FRACTION, COUNT)).any():
+    if not model.abilities.fractions or not np.isin(stated.kind, (FRACTION, COUNT)).any():
         return None
     ranged = stated.kind == COUNT
     ends = (np.where(ranged, part, 0.0).astype(np.int64) for part in (stated.first, stated.second))
@@ -205,7 +205,7 @@ def _count_answers(model: Any, bags: Bags, stated: Evidence) -> ReportedCounts |
 
 def label_names(model: Any, given: Sequence[str] | None = None) -> tuple[str, ...]:
     """Names of the label columns: those given, those of the table the model was fitted on, or made up."""
-    found = model.classes_ if is_of_classes(model) else given or model.label_names_ or ["label"]
+    found = model.classes_ if model.of_classes else given or model.label_names_ or ["label"]
     return tuple(str(name) for name in found)
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bagwise.evidence.statements import COUNT, FRACTION
 from bagwise.gp import kernels
 from bagwise.inference.chains.diagnostics import LARGEST_R_HAT, SMALLEST_ESS
-from bagwise.io.predictions import is_of_classes
 from bagwise.metrics import MEAN_ROW, bag_report, class_report, count_report, fraction_report, instance_report
+from bagwise.models._base.fit_record import FitRecord
 from bagwise.report.answers import Answers
 
 Floats = NDArray[np.float64]
@@ -244,11 +244,11 @@ def settings(model: Any) -> ReportTable:
 def outcome(model: Any) -> ReportTable:
     """What fitting arrived at."""
     rows = [
-        *_iterations(getattr(model, "trace_", None)),
-        *_learned(model),
+        *_iterations(model.fit_record().trace),
+        *_learned(model.fit_record()),
         *_mixing_rows(model),
         ("features", f"{model.n_features_in_}"),
-        _classes(model.classes_, of_classes=is_of_classes(model)),
+        _classes(model.classes_, of_classes=model.of_classes),
         ("probabilities", model.card.probabilities),
     ]
     return ReportTable("Outcome", ("", ""), rows)
@@ -265,25 +265,23 @@ def _course(trace: Any) -> str:
     return f"{len(trace.values)} ({'settled' if trace.converged else 'stopped before they settled'})"
 
 
-def _learned(model: Any) -> Iterator[tuple[str, str]]:
+def _learned(record: FitRecord) -> Iterator[tuple[str, str]]:
     """The inference, the kernel and the mean that came of it; not every model has each."""
-    if getattr(model, "inference_", None) is not None:
-        yield "inference", _short(model.inference_)
-    if getattr(model, "solver_", None) is not None:
-        yield "solver", _short(model.solver_)
-    learning = getattr(model, "learning_trace_", None)
-    if learning is not None:
-        yield "trials of the kernel", _course(learning)
-    if getattr(model, "features_", None) is not None:
-        yield "kernel" if learning is None else "kernel, learned", _short(kernels.summary(model.features_.kernel), 160)
-    mean = getattr(model, "mean_", None)
-    if mean is not None:
-        yield "mean of the latent function", ", ".join(number(float(value)) for value in np.ravel(mean)[:6])
-    shared = getattr(model, "group_effect_", None)
+    if record.inference is not None:
+        yield "inference", _short(record.inference)
+    if record.solver is not None:
+        yield "solver", _short(record.solver)
+    if record.learning is not None:
+        yield "trials of the kernel", _course(record.learning)
+    if record.kernel is not None:
+        yield "kernel" if record.learning is None else "kernel, learned", _short(kernels.summary(record.kernel), 160)
+    if record.mean is not None:
+        yield "mean of the latent function", ", ".join(number(float(value)) for value in np.ravel(record.mean)[:6])
+    shared = record.group_effect
     if shared is not None and shared.size > 0:
         text = f"{number(shared.common, 2)} common to a bag, {number(shared.own, 2)} of those alike in it"
         yield "effects of bags (standard deviations)", text
-    effect = getattr(model, "size_effect_", None)
+    effect = record.size_effect
     if effect is not None:
         pairs = zip(np.ravel(effect.mean)[:6], np.ravel(effect.sd)[:6], strict=True)
         yield "effect of log size", ", ".join(f"{number(float(m))} ± {number(float(sd))}" for m, sd in pairs)
@@ -294,9 +292,10 @@ def _learned(model: Any) -> Iterator[tuple[str, str]]:
 
 def mixing(model: Any) -> tuple[float, float] | None:
     """Largest R-hat and smallest bulk effective sample size of a model fitted by chains; None for any other."""
-    table = getattr(model, "diagnostics_", None)
-    if table is None or not {"r_hat", "ess_bulk"} <= set(table):
+    chains = model.fit_record().chains
+    if chains is None:
         return None
+    table = chains.table
     r_hat, ess = (np.asarray(table[name], dtype=np.float64) for name in ("r_hat", "ess_bulk"))
     return float(np.max(r_hat, initial=1.0)), float(np.min(ess, initial=np.inf))
 

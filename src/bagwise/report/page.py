@@ -91,7 +91,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "rows_shown": ROWS_SHOWN,
         "model_tables": [content.settings(model), content.outcome(model)],
         "warning": content.mixing_warning(model),
-        "learned_from_known": getattr(model, "learned_from_known_", False),
+        "learned_from_known": model.fit_record().learned_from_known,
         "given": answers.given,
         "has_labels": answers.bag_truth is not None,
         "has_instance_labels": answers.instance_truth is not None,
@@ -196,12 +196,11 @@ def _course(title: str, meaning: str, trace: Any) -> dict[str, str]:
 
 def _courses(model: Any) -> list[dict[str, str]]:
     """The learning of the kernel, where it was learned, and the inference that followed."""
-    drawn = []
-    learning = getattr(model, "learning_trace_", None)
+    drawn, record = [], model.fit_record()
+    learning, trace = record.learning, record.trace
     if learning is not None and np.isfinite(learning.values).any():
         meaning = f"The best {learning.name} found so far, at every trial of the kernel; it should rise and level off."
         drawn.append(_course("Learning the kernel", meaning, learning))
-    trace = getattr(model, "trace_", None)  # baselines have none
     if trace is not None and len(trace.values):
         meaning = f"The {trace.name} at every iteration of the fit; it {_expected_course(model)}."
         drawn.append(_course("Course of the fit", meaning, trace))
@@ -211,8 +210,8 @@ def _courses(model: Any) -> list[dict[str, str]]:
 def _expected_course(model: Any) -> str:
     if content.mixing(model) is not None:
         return "should end as noise around a level"
-    inference = getattr(model, "inference_", None)
-    if inference is None and model.rule_.of_classes:
+    inference = model.fit_record().inference
+    if inference is None and model.of_classes:
         return "should fall towards 0"
     if inference in ("ep", "bag-ep"):
         return "may swing at first and should level off"

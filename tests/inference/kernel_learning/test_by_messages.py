@@ -114,7 +114,7 @@ def test_several_labels_are_judged_together(problem):
 # ---------------------------------------------------------------- what it gains
 
 
-def test_the_evidence_rises(problem):
+def test_log_evidence_of_the_learned_kernel_is_higher_than_that_of_the_start(problem):
     bags, y = problem
     features = start(bags)
     before = copy.deepcopy(features.kernel.state_dict())

@@ -1,87 +1,16 @@
 """Witness weights: the bags × bags form against the instances × instances one, annealing that settles, sparse rows."""
 
-import gpytorch
 import numpy as np
 import pytest
-import scipy.sparse
 import torch
-from tests.problems import features_of, random_bags, random_labels, segments_of
+from tests.inference.laplace.pooled_problems import exact_features, losses, variance_of
+from tests.problems import segments_of
 
 from bagwise import Bags
-from bagwise.bag_models.soft_max import BagLosses, WitnessLoss, hard_witness, soft_witness, uniform_weights
+from bagwise.bag_models.soft_max import hard_witness, soft_witness, uniform_weights
 from bagwise.inference.laplace.annealing import FIRST_SHARPNESS, MOST_STAGES, Annealing, Schedule, anneal, sharpness_at
-from bagwise.inference.laplace.fit import fit_witness
-from bagwise.inference.laplace.mode import ModeLimits, find_mode, log_evidence
-from bagwise.inference.laplace.pooled_rows import ExactRows, InducedRows, SparseLinearRows, rows_of
-from bagwise.numerics.links import LINKS
-
-
-@pytest.fixture
-def problem():
-    rng = np.random.default_rng(3)
-    bags = random_bags(rng, n_bags=15)
-    y = np.array([x[:, 0].max() > 0.8 for _, x in bags], dtype=float)
-    assert 3 < y.sum() < 12
-    return bags, torch.from_numpy(y)
-
-
-def losses(labels, link="logistic"):
-    return BagLosses(labels, LINKS[link])
-
-
-def exact_features(bags, kernel="exponential", **changes):
-    return features_of(bags, n_inducing=None, jitter=1e-13, kernel=kernel, lengthscale=0.8, **changes)
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_bags_by_bags_equals_instances_by_instances(problem, link):
-    """(6.4)–(6.6) against Newton over all N latent values with K and P written out."""
-    bags, labels = problem
-    features = exact_features(bags)
-    phi, _ = (torch.from_numpy(part) for part in features.transform(bags))
-    K, segments = phi @ phi.T, segments_of(bags.sizes)
-    weights = soft_witness(phi[:, 0], segments, 3.0)
-    P = torch.zeros(len(bags), len(phi), dtype=torch.float64)
-    P[segments.index, torch.arange(len(phi))] = weights
-    # N × N: minimise Σ ℓ(P F) + ½ Fᵀ K⁻¹ F by Newton's method
-    loss, F = losses(labels, link), torch.zeros(len(phi), dtype=torch.float64)
-    for _ in range(60):
-        W = P.T @ torch.diag(loss.bend(P @ F)) @ P
-        right = W @ F - P.T @ loss.slope(P @ F)
-        F = torch.linalg.solve(torch.eye(len(F), dtype=F.dtype) + K @ W, K @ right)
-    W = P.T @ torch.diag(loss.bend(P @ F)) @ P
-    determinant = torch.linalg.slogdet(torch.eye(len(F), dtype=F.dtype) + K @ W)[1]
-    nll = loss.value(P @ F) + 0.5 * F @ torch.linalg.solve(K, F) + 0.5 * determinant
-    # B × B
-    for rows in (
-        ExactRows(features.kernel, features.standardised(bags.X), segments, 0.0, 1e-14),
-        InducedRows(features.kernel, features.standardised(bags.X), features.inducing, segments, 0.0, 1e-14),
-    ):
-        with torch.no_grad():
-            T = rows.rows(weights)
-            mode = find_mode(WitnessLoss(loss), T, [torch.zeros_like(T[0])])
-            alpha = -loss.slope(T @ mode.v)
-            assert float(log_evidence(WitnessLoss(loss), T, mode.v)) == pytest.approx(-float(nll), abs=1e-8)
-            torch.testing.assert_close(rows.scores(weights, alpha), F, rtol=0, atol=1e-8)
-    (fit,) = fit_witness(features, bags, [loss], [(weights, mode.trace)])
-    torch.testing.assert_close(phi @ fit.mean, F, rtol=0, atol=1e-8)
-    covariance = phi @ torch.cholesky_inverse(fit.factor) @ phi.T
-    middle = torch.linalg.inv(torch.linalg.inv(torch.diag(loss.bend(P @ F))) + P @ K @ P.T)
-    torch.testing.assert_close(covariance, K - K @ P.T @ middle @ P @ K, rtol=0, atol=1e-8)  # (6.6)
-
-
-def test_rows_have_the_right_products_with_bias_through_few_or_many_inducing_inputs(problem):
-    bags, _ = problem
-    segments = segments_of(bags.sizes)
-    weights = uniform_weights(segments)
-    for R in (4, 30):
-        features = features_of(bags, n_inducing=R, bias=3.0)
-        phi = torch.from_numpy(features.transform(bags)[0])
-        T = segments.sum(weights[:, None] * phi)
-        rows = rows_of(features, bags, exact=False)(features.kernel)
-        found = rows.rows(weights).detach()
-        torch.testing.assert_close(found @ found.T, T @ T.T, rtol=1e-4, atol=1e-4)
-        assert found.shape[1] == min(R, len(bags)) + 1
+from bagwise.inference.laplace.mode import ModeLimits
+from bagwise.inference.laplace.pooled_rows import rows_of
 
 
 def test_annealing_settles_and_finds_the_witnesses(problem):
@@ -183,63 +112,6 @@ def test_hard_witnesses_put_all_weight_on_one_instance(problem):
     rows = rows_of(features, bags, exact=True)(features.kernel)
     found = anneal(rows, losses(labels), Schedule(3, "hard"))
     assert set(found.weights.unique().tolist()) == {0.0, 1.0}
-
-
-def variance_of(kernel, value):
-    scaled = gpytorch.kernels.ScaleKernel(kernel).double()
-    scaled.outputscale = value
-    return scaled
-
-
-# ---------------------------------------------------------------- sparse rows under a linear kernel
-
-
-@pytest.fixture
-def text():
-    rng = np.random.default_rng(0)
-    X = scipy.sparse.random_array((60, 200), density=0.05, rng=rng, format="csr")
-    groups = np.repeat(np.arange(12), 5)
-    return Bags(X, groups), Bags(X.toarray(), groups), torch.from_numpy(random_labels(rng, range(12)))
-
-
-@pytest.mark.parametrize("standardize", [False, True])
-def test_sparse_rows_give_the_products_of_dense_ones(text, standardize):
-    sparse, dense, _ = text
-    features = features_of(dense, kernel="linear", lengthscale=2.0, standardize=standardize, bias=1.5, jitter=1e-13)
-    segments = segments_of(sparse.sizes)
-    weights = soft_witness(torch.from_numpy(np.random.default_rng(1).normal(size=60)), segments, 2.0)
-    alpha = torch.from_numpy(np.random.default_rng(2).normal(size=12))
-    with torch.no_grad():
-        rows = rows_of(features, sparse, exact=False)(features.kernel)
-        assert isinstance(rows, SparseLinearRows)
-        reference = ExactRows(features.kernel, features.standardised(dense.X), segments, 1.5, 1e-13)
-        found, expected = rows.rows(weights), reference.rows(weights)
-        torch.testing.assert_close(found @ found.T, expected @ expected.T, rtol=1e-9, atol=1e-9)
-        torch.testing.assert_close(rows.scores(weights, alpha), reference.scores(weights, alpha), rtol=1e-9, atol=1e-9)
-        means = segments.sum(weights[:, None] * features.standardised(dense.X))
-        torch.testing.assert_close(rows.means(weights), means, rtol=1e-9, atol=1e-9)
-
-
-def test_gradient_in_the_variance_of_a_linear_kernel(text):
-    sparse, _, labels = text
-    kernel = variance_of(gpytorch.kernels.LinearKernel(), 2.0)
-    features = features_of(sparse, kernel=kernel, lengthscale=None, standardize=False, bias=1.0)
-    weights = uniform_weights(segments_of(sparse.sizes))
-    loss = WitnessLoss(losses(labels))
-
-    def evidence():
-        T = rows_of(features, sparse, exact=False)(kernel).rows(weights)
-        return log_evidence(loss, T, find_mode(loss, T.detach(), [torch.zeros_like(T[0]).detach()]).v)
-
-    evidence().backward()
-    found = kernel.raw_outputscale.grad.item()
-    ends = []
-    for step in (1e-5, -1e-5):
-        with torch.no_grad():
-            kernel.raw_outputscale += step
-            ends.append(evidence().item())
-            kernel.raw_outputscale -= step
-    assert found == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6)
 
 
 def test_the_witness_is_the_largest_score(problem):

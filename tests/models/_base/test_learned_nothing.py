@@ -7,6 +7,7 @@ import pytest
 
 from bagwise import GPMIL, LMVGPMIL, MIPLGP, VGPMIL, BagGP, Bags, GroupKernelMachine, LearnedNothingWarning, MILGPProbit
 from bagwise.baselines import NSK, SIL
+from bagwise.models._base import learned_nothing
 
 LABEL_MODELS = [BagGP(learn=False), GPMIL(learn=False), MILGPProbit(), VGPMIL(), LMVGPMIL()]
 
@@ -102,3 +103,13 @@ def test_labels_that_all_weigh_nothing_are_no_reason_to_fail(model):
     some = np.where(np.arange(12) < 4, y, np.nan)
     model.fit(bags, some, sample_weight=np.where(np.arange(12) < 4, 0.0, 1.0))
     assert np.isfinite(model.predict_proba(bags)).all()
+
+
+@pytest.mark.parametrize(
+    ("n_bags", "size", "looked_at"),
+    [(50, 10, 50), (2000, 10, 100), (6000, 10, 100), (100_000, 1, 1000), (200, 100, 50), (30, 2000, 3), (1, 9000, 1)],
+)
+def test_some_bags_are_looked_at_that_cost_little_and_are_enough_to_judge(n_bags, size, looked_at):
+    chosen = learned_nothing._spread_over(np.full(n_bags, size))
+    assert len(chosen) == looked_at
+    assert np.ptp(np.diff(chosen)) == 0 if len(chosen) > 1 else chosen[0] == 0

@@ -8,12 +8,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from tests.numerics.counting.counted_bags import (
+    INF,
+    POTENTIALS,
+    arbitrary,
+    beta_fraction,
+    close,
+    full_programme,
+    one_bag,
+    ragged,
+    table,
+    together,
+    weights,
+)
 from torch import Tensor
 
 import bagwise.numerics.counting.potentials as potentials_module
 import bagwise.numerics.counting.programme as programme
 from bagwise.exceptions import BagDataError, NumericalError
-from bagwise.numerics.counting.potentials import LARGEST_EXACT_BAG
 from bagwise.numerics.counting.programme import (
     CountPotentials,
     count_posterior,
@@ -21,64 +33,8 @@ from bagwise.numerics.counting.programme import (
     log_normaliser,
     pair_covariance,
 )
-from bagwise.numerics.counting.saddle import contour_posterior, draw_in_band
-
-INF = math.inf
-
 
 # ---------------------------------------------------------------- potentials (section 2.1) and slow references
-
-
-def table(n: int, rule) -> Tensor:
-    """log psi(k) from a rule that gives psi(k)."""
-    return torch.tensor([math.log(rule(k)) if rule(k) > 0 else -INF for k in range(n + 1)], dtype=torch.float64)
-
-
-def beta_fraction(n: int, m: float, chi: float) -> Tensor:
-    a = chi * torch.arange(n + 1, dtype=torch.float64) / n
-    b = chi - a
-    norm = torch.lgamma(a + 1) + torch.lgamma(b + 1) - math.lgamma(chi + 2)
-    return torch.xlogy(a, torch.tensor(m)) + torch.special.xlog1py(b, torch.tensor(-m)) - norm
-
-
-def arbitrary(n: int, seed: int = 5) -> Tensor:
-    return 2.0 * torch.randn(n + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-POTENTIALS = {
-    "label 0": lambda n: table(n, lambda k: k == 0),
-    "label 1": lambda n: table(n, lambda k: k >= 1),
-    "noisy label": lambda n: table(n, lambda k: 0.9 if k >= 1 else 0.1),
-    "exactly": lambda n: table(n, lambda k: k == 3),
-    "at least": lambda n: table(n, lambda k: k >= 3),
-    "at most": lambda n: table(n, lambda k: k <= 2),
-    "at least all but one": lambda n: table(n, lambda k: k >= n - 1),
-    "between": lambda n: table(n, lambda k: 2 <= k <= 5),
-    "fraction 0": lambda n: beta_fraction(n, 0.0, 10.0),
-    "fraction 1": lambda n: beta_fraction(n, 1.0, 10.0),
-    "fraction without confidence": lambda n: beta_fraction(n, 0.3, 0.0),
-    "fraction with confidence": lambda n: beta_fraction(n, 0.3, 1000.0),
-    "arbitrary": arbitrary,
-}
-EXPECTED_WIDTHS = {
-    "label 0": 2, "label 1": 2, "noisy label": 2, "exactly": 5, "at least": 4, "at most": 4, "at least all but one": 3,
-    "between": 7, "fraction 0": 2, "fraction 1": 2, "fraction without confidence": 1, "fraction with confidence": 9,
-    "arbitrary": 9,
-}  # fmt: skip
-
-
-def one_bag(log_psi: Tensor) -> CountPotentials:
-    return CountPotentials(log_psi, torch.tensor([len(log_psi) - 1]))
-
-
-def together(tables: list[Tensor]) -> CountPotentials:
-    return CountPotentials(torch.cat(tables), torch.tensor([len(entries) - 1 for entries in tables]))
-
-
-def weights(*shape: int, seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """log cdf(f), log cdf(-f) at random f."""
-    f = scale * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return torch.special.log_ndtr(f), torch.special.log_ndtr(-f)
 
 
 def enumerated(log_p: Tensor, log_q: Tensor, log_psi: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,15 +48,6 @@ def reference(log_p: Tensor, log_q: Tensor, log_psi: Tensor) -> tuple[Tensor, Te
     log_z = log_weight.logsumexp(0)
     share = (log_weight - log_z).exp()
     return log_z, share @ states.double(), share @ (~states).double()
-
-
-def full_programme(log_p: Tensor, log_q: Tensor, log_psi: Tensor) -> programme.ColumnPosterior:
-    """The untruncated programme for one bag."""
-    return programme._exact_posterior(log_p[:, None], log_q[:, None], log_psi[:, None])
-
-
-def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-10) -> None:
-    torch.testing.assert_close(actual, expected, rtol=0.0, atol=tolerance)
 
 
 # ---------------------------------------------------------------- Z and r
@@ -124,13 +71,6 @@ def test_weights_need_not_add_to_one(name):
     found = count_posterior(log_p, log_q, one_bag(POTENTIALS[name](8)))
     close(found.log_z[0], log_z)
     close(found.log_r.exp(), r)
-
-
-@pytest.mark.parametrize("name", POTENTIALS)
-def test_tables_are_no_wider_than_they_need_be(name):
-    (bucket,) = one_bag(POTENTIALS[name](8)).plan
-    assert len(bucket.table) == EXPECTED_WIDTHS[name]
-    assert not bucket.large
 
 
 @pytest.mark.parametrize("name", ["label 0", "at least all but one", "fraction 1", "between", "fraction 0"])
@@ -195,22 +135,7 @@ def test_large_bags_with_a_short_table_stay_linear_in_memory():
         close(found.log_r[rows], full.log_r[:, 0], 1e-11)
 
 
-def test_short_tables_are_exact_in_bags_of_any_size(monkeypatch):
-    monkeypatch.setattr(potentials_module, "LARGEST_EXACT_BAG", 10)
-    short, long = one_bag(table(5000, lambda k: k >= 3)), one_bag(table(5000, lambda k: k >= 100))
-    assert len(short.plan[0].table) == 4
-    assert not short.plan[0].large
-    assert long.plan[0].large
-
-
 # ---------------------------------------------------------------- batches
-
-
-def ragged() -> tuple[CountPotentials, Tensor, Tensor]:
-    sizes = [1, 8, 3, 30, 9, 8, 2, 31, 7, 8, 1, 25]
-    tables = [rule(n) for n, rule in zip(sizes, itertools.cycle(POTENTIALS.values()), strict=False)]
-    tables = [entries if (entries > -INF).any() else arbitrary(len(entries) - 1) for entries in tables]
-    return together(tables), *weights(sum(sizes), seed=3)
 
 
 def rows_of(potentials: CountPotentials, bag: int) -> slice:
@@ -228,17 +153,6 @@ def test_ragged_batch_equals_bag_by_bag():
         close(found.log_rbar[rows], alone.log_rbar, 1e-13)
 
 
-def test_every_bag_is_planned_once_with_little_padding():
-    sizes = torch.randint(1, 400, (300,), generator=torch.Generator().manual_seed(0))
-    potentials = CountPotentials(torch.randn(int(sizes.sum()) + 300), sizes)
-    bags = torch.cat([bucket.bags for bucket in potentials.plan])
-    assert bags.sort().values.tolist() == list(range(300))
-    for bucket in potentials.plan:
-        small = bucket.cells * len(bucket.bags) <= potentials_module._SMALL_CELLS
-        assert small or len(bucket.rows) <= 1.25 * int(sizes[bucket.bags].min())
-    assert any(len(bucket.rows) > 1.25 * int(sizes[bucket.bags].min()) for bucket in potentials.plan)  # small, together
-
-
 def test_leading_dimensions_equal_a_loop():
     potentials, _, _ = ragged()
     log_p, log_q = weights(2, 3, int(potentials.offsets[-1]))
@@ -248,17 +162,6 @@ def test_leading_dimensions_equal_a_loop():
         alone = count_posterior(log_p[i, j], log_q[i, j], potentials)
         for actual, expected in zip(found, alone, strict=True):
             close(actual[i, j], expected, 1e-13)
-
-
-def test_another_device_has_the_same_plan():
-    potentials, log_p, log_q = ragged()
-    moved = potentials.to("cpu")
-    assert torch.equal(moved.sizes, potentials.sizes)
-    assert torch.equal(moved.log_psi, potentials.log_psi)
-    for actual, expected in zip(
-        count_posterior(log_p, log_q, moved), count_posterior(log_p, log_q, potentials), strict=True
-    ):
-        assert torch.equal(actual, expected)
 
 
 def test_chunking_changes_nothing(monkeypatch):
@@ -465,120 +368,3 @@ def test_draws_do_not_depend_on_company():
         rows = rows_of(potentials, bag)
         alone = draw_labels(log_p[rows], log_q[rows], potentials.of_bag(bag), uniforms[rows])
         assert torch.equal(labels[rows], alone)
-
-
-# ---------------------------------------------------------------- very large bags
-
-
-def large_potential(name: str, n: int) -> Tensor:
-    k = torch.arange(n + 1, dtype=torch.float64)
-    return {
-        "exact count": lambda: table(n, lambda count: count == int(0.3 * n)),
-        "all": lambda: table(n, lambda count: count == n),
-        "range": lambda: table(n, lambda count: 0.6 * n <= count <= 0.7 * n),
-        "fraction, confidence 100": lambda: beta_fraction(n, 0.3, 100.0),
-        "fraction, confidence 1000": lambda: beta_fraction(n, 0.3, 1000.0),
-        "all or none": lambda: table(n, lambda count: count in (0, n)),
-        "two humps": lambda: torch.logaddexp(-((k - 0.2 * n) ** 2) / 50.0, -((k - 0.8 * n) ** 2) / 50.0),
-        "rugged": lambda: 15.0 * arbitrary(n),
-        "unlabelled": lambda: torch.zeros(n + 1, dtype=torch.float64),
-    }[name]()
-
-
-LARGE = ["exact count", "all", "range", "fraction, confidence 100", "fraction, confidence 1000", "all or none",
-         "two humps", "rugged", "unlabelled"]  # fmt: skip
-
-
-def large_weights(name: str, n: int) -> tuple[Tensor, Tensor]:
-    noise = torch.randn(n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
-    sure = torch.where(torch.arange(n) < 0.3 * n, 1.0, -1.0)
-    logits = {"mild": 2.0 * noise, "sure": 20.0 * sure + noise, "certain": 400.0 * sure + 100.0 * noise}[name]
-    return torch.nn.functional.logsigmoid(logits), torch.nn.functional.logsigmoid(-logits)
-
-
-def assert_contour_is_exact(log_p: Tensor, log_q: Tensor, log_psi: Tensor) -> None:
-    full = full_programme(log_p, log_q, log_psi)
-    found = contour_posterior(log_p[:, None], log_q[:, None], log_psi[:, None])
-    torch.testing.assert_close(found.log_z, full.log_z, rtol=1e-12, atol=1e-11)
-    close(found.log_r.exp(), full.log_r.exp())
-    close(found.log_rbar.exp(), full.log_rbar.exp())
-
-
-@pytest.mark.parametrize("instances", ["mild", "sure", "certain"])
-@pytest.mark.parametrize("name", LARGE)
-def test_contour_equals_the_full_programme(name, instances):
-    assert_contour_is_exact(*large_weights(instances, 500), large_potential(name, 500))
-
-
-@pytest.mark.parametrize("n", [1000, 1500])
-@pytest.mark.parametrize("name", ["exact count", "fraction, confidence 100", "fraction, confidence 1000"])
-def test_contour_equals_the_full_programme_in_larger_bags(name, n):
-    assert_contour_is_exact(*large_weights("mild", n), large_potential(name, n))
-
-
-def test_contour_with_known_instances_and_contradictions():
-    log_p, log_q = large_weights("mild", 400)
-    log_q[:100] = -INF
-    log_p[350:] = -INF
-    assert_contour_is_exact(log_p, log_q, large_potential("fraction, confidence 1000", 400))
-    assert_contour_is_exact(log_p, log_q, table(400, lambda k: k == 100))
-    columns = torch.stack([table(400, lambda k: k == 99), table(400, lambda k: k == 180)], dim=1)
-    found = contour_posterior(log_p[:, None].repeat(1, 2), log_q[:, None].repeat(1, 2), columns)
-    full = full_programme(log_p, log_q, columns[:, 1])
-    assert found.log_z[0] == -INF
-    close(found.log_z[1], full.log_z[0])
-    close(found.log_r[:, 1].exp(), full.log_r[:, 0].exp())
-
-
-def test_small_r_keeps_its_relative_accuracy_in_the_contour():
-    log_p, log_q = large_weights("mild", 500)
-    log_p[:50] -= 200.0
-    log_psi = large_potential("fraction, confidence 1000", 500)
-    found = contour_posterior(log_p[:, None], log_q[:, None], log_psi[:, None])
-    close(found.log_r[:50], full_programme(log_p, log_q, log_psi).log_r[:50], 1e-10)
-
-
-def test_bags_above_the_limit_go_through_the_contour(monkeypatch):
-    bag = one_bag(arbitrary(LARGEST_EXACT_BAG + 1))
-    assert bag.plan[0].large
-    assert not one_bag(arbitrary(LARGEST_EXACT_BAG)).plan[0].large
-
-    tables = [arbitrary(60), large_potential("exact count", 130), arbitrary(150), beta_fraction(140, 0.6, 200.0)]
-    log_p, log_q = weights(2, 480)
-    small = count_posterior(log_p, log_q, together(tables))
-    monkeypatch.setattr(potentials_module, "LARGEST_EXACT_BAG", 70)
-    potentials = together(tables)
-    large = torch.cat([bucket.bags for bucket in potentials.plan if bucket.large])
-    assert sorted(large.tolist()) == [1, 2, 3]
-    for actual, expected in zip(count_posterior(log_p, log_q, potentials), small, strict=True):
-        close(actual, expected)
-    close(log_normaliser(log_p, log_q, potentials), small.log_z)
-
-
-def test_draws_in_large_bags_follow_the_posterior():
-    n, number = 200, 1000
-    log_p, log_q = (array[:, None].repeat(1, number) for array in large_weights("mild", n))
-    for name in ("exact count", "fraction, confidence 100"):
-        log_psi = large_potential(name, n)
-        uniforms = torch.rand(n, number, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-        columns = log_psi[:, None].repeat(1, number)
-        labels, log_z = draw_in_band(log_p, log_q, columns, uniforms)
-        full = full_programme(log_p[:, 0], log_q[:, 0], log_psi)
-        close(log_z[0], full.log_z[0])
-        assert (log_psi[labels.sum(0)] > -INF).all()
-        r = full.log_r[:, 0].exp()
-        assert ((labels.double().mean(1) - r).abs() <= 4.5 * (r * (1.0 - r) / number).sqrt()).all()
-        # The same uniforms through the whole table give the same labels: the band leaves nothing out.
-        whole, _ = programme._exact_draw(*(array[:, :50] for array in (log_p, log_q, columns, uniforms)))
-        assert torch.equal(labels[:, :50], whole)
-
-
-def test_the_band_widens_for_two_humps():
-    n, number = 200, 400
-    zero = torch.zeros(n, number, dtype=torch.float64)
-    log_psi = table(n, lambda k: k in (0, n))[:, None].repeat(1, number)
-    uniforms = torch.rand(n, number, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
-    labels, _ = draw_in_band(zero, zero, log_psi, uniforms)
-    counts = labels.sum(0)
-    assert set(counts.tolist()) == {0, n}
-    assert abs(int((counts == n).sum()) - number / 2) < 4.5 * math.sqrt(number / 4)

@@ -31,7 +31,6 @@ class SavedBaseline(SavedEstimator, BaseEstimator):
     """Bags in, scaled as in the fit; machines and scaling to a file and back."""
 
     sign_of_fit: ClassVar[str] = "machines_"
-    of_classes: ClassVar[bool] = False  # whether one class out of many is chosen
 
     n_features_in_: int
     feature_names_in_: NDArray[Any]

@@ -1,7 +1,7 @@
 """Baselines that learn one class out of many from candidate sets; a bag is one row, made of its instances."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,10 @@ class CandidateBaseline(ClassifierMixin, SavedBaseline):
     A class derived from it writes ``_learn``.
     """
 
-    of_classes: ClassVar[bool] = True
+    @property
+    def of_classes(self) -> bool:
+        """Whether the fitted estimator chooses one class out of many; it then has ``instance_classes_``."""
+        return True
 
     def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from bags and their candidate sets, one per bag; a bag without (None, a row of NaN) states nothing.

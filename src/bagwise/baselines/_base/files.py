@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bagwise._validation import feature_names
 from bagwise.bags import Bags
 from bagwise.baselines._base.machines import Machine
 from bagwise.exceptions import ModelFileError
@@ -19,7 +20,7 @@ Tensors = dict[str, torch.Tensor]
 def pack_baseline(model: Any) -> tuple[dict[str, Any], Tensors]:
     """Settings, scaling, class names and machines."""
     tensors: Tensors = {"shift": torch.from_numpy(model.shift_), "scale": torch.from_numpy(model.scale_)}
-    names = getattr(model, "feature_names_in_", None)
+    names = feature_names(model)
     description = {
         "parameters": pack_settings(model, tensors),
         "classes": (model.classes_[0] if model._several() else model.classes_).tolist(),
@@ -75,7 +76,7 @@ def _unpack(place: str, part: Any, tensors: Tensors) -> Any:
 
 def _check(model: Any) -> None:
     """Parts that fit together give finite answers about a row."""
-    D, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
+    D, names = model.n_features_in_, feature_names(model)
     sound = (
         model.shift_.shape == model.scale_.shape == (D,)
         and np.isfinite(model.shift_).all()

@@ -1,7 +1,7 @@
 """Baselines that learn a function of instances from the fraction of positives in every bag."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from bagwise.baselines._base.machines import Floats, Machine, RowFunction, bag_m
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
 from bagwise.evidence.weights import repeated_by_weight
 from bagwise.exceptions import BagDataWarning, warn_user
+from bagwise.models._base.card import Abilities
 from bagwise.models._base.label_answers import LabelAnswers
 from bagwise.numerics.counting.law import summed_count_laws
 from bagwise.numerics.links import LOGISTIC
@@ -52,6 +53,8 @@ class FractionBaseline(LabelAnswers, SavedBaseline):
 
     A class derived from it writes ``_learn``.
     """
+
+    abilities: ClassVar[Abilities] = Abilities(fractions=True)
 
     def fit(self, bags: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from bags and the fraction of positives in each (NaN where it is missing).

@@ -29,6 +29,9 @@ cv : int
 n_centres : int
     Number of instances, drawn at random, by which the Gaussian kernel describes an instance (a reduced kernel); not
     used with the linear kernel. Increase it until the answers stop changing; it costs time.
+n_starts : int
+    Number of instances of positive bags, drawn at random, from which a maximum is looked for. Increase it if fits with
+    other random numbers differ; it costs time.
 max_rounds : int
     Most rounds of the alternation; of methods with a temperature, rounds at each. Increase it if ``fit`` warns that it
     did not settle; it costs time.

@@ -24,6 +24,15 @@ class ModelCard(NamedTuple):
     probabilities: str = "own"  # or where else they come from
 
 
+class Abilities(NamedTuple):
+    """Questions that not every estimator answers; who wants to ask one looks here first."""
+
+    latent: bool = False  # predict_latent: a Gaussian process is behind the answers, with posterior_ and rule_
+    fractions: bool = False  # predict_fraction and predict_count_proba
+    parts: bool = False  # predict_part_proba and predict_instance_spread
+    given: bool = False  # predict_proba(bags, given=…) and predict_instance_proba(bags, given=…)
+
+
 class WrittenCard(NamedTuple):
     """A card and the class that has it."""
 

@@ -53,9 +53,13 @@ class ChainAnswers:
         return for_arviz({"posterior": named, "posterior_weights": {"v": v}})
 
     def _watched(self) -> Chains:
-        chains: Chains | None = getattr(self, "chains_", None)
+        chains = self._found_chains()
         if chains is None:
             raise AttributeError(f"this {type(self).__name__} was not fitted with inference='gibbs': it has no chains.")
+        return chains
+
+    def _found_chains(self) -> Chains | None:
+        chains: Chains | None = vars(self).get("chains_")  # the file of a model without chains says nothing of them
         return chains
 
 

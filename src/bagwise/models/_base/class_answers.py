@@ -9,12 +9,13 @@ from bagwise.bags import Bags, as_bags
 from bagwise.evidence.candidates import with_none
 from bagwise.evidence.classes import given_classes
 from bagwise.exceptions import BagDataError
-from bagwise.models._base.estimator import BagClassifier, bag_weights
+from bagwise.models._base.label_answers import bag_weights
+from bagwise.models._base.total_answers import TotalAnswers
 from bagwise.predict.bag_classes import bag_class_probability, instance_class_probability, single_class_probability
 
 
-class AnswersInClasses(BagClassifier):
-    """Mixin: where ``rule_`` is one of classes, answers are about these; all others are passed on."""
+class AnswersInClasses(TotalAnswers):
+    """Where ``rule_`` is one of classes, answers are about these; all others are those of ``TotalAnswers``."""
 
     def predict_proba(self, bags: Any, *, given: Any = None) -> NDArray[np.float64]:
         """P(the bag is positive) by ``rule_``: (B, 2) in the order of ``classes_``, or (B, K) for K labels.
@@ -24,7 +25,7 @@ class AnswersInClasses(BagClassifier):
         taken as true. Of classes it has any form that ``fit`` takes: their class is then among their candidates. For
         the bags of the fit this says which of their candidates is the right one.
         """
-        if not self._of_classes():
+        if not self.of_classes:
             return super().predict_proba(bags, given=given)
         checked = self._bags_to_judge(bags)
         if given is None:
@@ -42,9 +43,7 @@ class AnswersInClasses(BagClassifier):
 
     def predict(self, bags: Any) -> NDArray[Any]:
         """The more probable class of every bag: (B,), or (B, K) of 0/1 for K labels."""
-        return (
-            super().predict(bags) if not self._of_classes() else most_probable(self.classes_, self.predict_proba(bags))
-        )
+        return super().predict(bags) if not self.of_classes else most_probable(self.classes_, self.predict_proba(bags))
 
     def predict_instance_proba(self, bags: Any, *, given: Any = None) -> NDArray[np.float64]:
         """P(the instance is positive), in the order of ``bags.X``: (N, 2), or (N, K) for K labels.
@@ -55,7 +54,7 @@ class AnswersInClasses(BagClassifier):
         unknown): no instance of a negative bag is positive, and in a positive bag every probability is divided by that
         of the bag.
         """
-        if not self._of_classes():
+        if not self.of_classes:
             return super().predict_instance_proba(bags, given=given)
         checked = self._check_bags(bags)
         if given is None:
@@ -79,7 +78,7 @@ class AnswersInClasses(BagClassifier):
 
     def predict_instances(self, bags: Any) -> NDArray[Any]:
         """The more probable class of every instance, in the order of ``bags.X``; of classes, or none of them."""
-        if not self._of_classes():
+        if not self.of_classes:
             return super().predict_instances(bags)
         return most_probable(self.instance_classes_, self.predict_instance_proba(bags))
 
@@ -91,7 +90,7 @@ class AnswersInClasses(BagClassifier):
         nothing) the bag does not count. Of a model of classes: the share of the bags whose predicted class is among the
         candidates in ``y``; with one class per bag, the accuracy.
         """
-        if not self._of_classes():
+        if not self.of_classes:
             return super().score(bags, y, sample_weight)
         given = as_bags(bags)
         sets = given_classes(y, given, self._shown_classes(), keyed=isinstance(bags, Bags))
@@ -100,18 +99,15 @@ class AnswersInClasses(BagClassifier):
     @property
     def instance_classes_(self) -> NDArray[Any]:
         """The classes of instances: those of bags and, last, none of them. Only models of classes have them."""
-        if not self._of_classes():
+        if not self.of_classes:
             raise AttributeError(f"this {type(self).__name__} was not fitted to classes: it has no instance_classes_.")
         return self.classes_ if self.rule_.none else with_none(self.classes_)
 
     # ------------------------------------------------------------ helpers
 
     def _refuse_classes(self, what: str) -> None:
-        if self._of_classes():
+        if self.of_classes:
             raise BagDataError(f"this {type(self).__name__} chooses one class out of many; it cannot say {what}.")
-
-    def _of_classes(self) -> bool:
-        return bool(getattr(getattr(self, "rule_", None), "of_classes", False))
 
     def _shown_classes(self) -> NDArray[Any]:
         """The K classes that an instance may show."""
@@ -135,16 +131,16 @@ class AnswersInClasses(BagClassifier):
         return given_classes(given, bags, self._shown_classes(), keyed=keyed).filled(self.rule_.none)
 
     def _several(self) -> bool:
-        return self._of_classes() or super()._several()
+        return self.of_classes or super()._several()
 
     def _column_names(self) -> tuple[str, ...] | None:
-        return tuple(map(str, self._shown_classes())) if self._of_classes() else super()._column_names()
+        return tuple(map(str, self._shown_classes())) if self.of_classes else super()._column_names()
 
     def _n_functions(self) -> int:
-        return len(self._shown_classes()) if self._of_classes() else super()._n_functions()
+        return len(self._shown_classes()) if self.of_classes else super()._n_functions()
 
     def _has_sound_classes(self) -> bool:
-        if not self._of_classes():
+        if not self.of_classes:
             return super()._has_sound_classes()
         return self.classes_.ndim == 1 and len(set(self.classes_.tolist())) == len(self.classes_) >= 2
 

@@ -1,12 +1,13 @@
 """What estimators share that learn from statements about counts: they answer questions about counts, too."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
+from bagwise.models._base.card import Abilities
 from bagwise.models._base.estimator import BagClassifier
 from bagwise.predict import counts as predict_counts
 
@@ -16,7 +17,13 @@ KINDS = ("label", "fraction", "count")  # what ``evidence`` may be
 class CountAnswers(BagClassifier):
     """A ``BagClassifier`` whose ``evidence`` says what ``y`` holds, and with answers about numbers of positives."""
 
+    abilities: ClassVar[Abilities] = BagClassifier.abilities._replace(fractions=True)
     evidence: str
+
+    @property
+    def kind_of_y(self) -> str:
+        """The kind of evidence that ``y`` holds, where it is no ``Evidence``."""
+        return self.evidence
 
     def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over bags (with several labels: over all bags and labels), of "it holds at least one positive".

@@ -21,8 +21,11 @@ from bagwise.evidence.weights import read_weights, with_class_weight
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.gp import kernels
 from bagwise.gp.features import Features, make_features
+from bagwise.inference.chains.diagnostics import Chains
 from bagwise.inference.loop import Trace
+from bagwise.models._base.card import Abilities
 from bagwise.models._base.card import ModelCard as ModelCard
+from bagwise.models._base.fit_record import FitRecord
 from bagwise.models._base.label_answers import LabelAnswers
 from bagwise.models._base.label_answers import bag_weights as bag_weights
 from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_worse_than_constant
@@ -41,6 +44,7 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
     """Bags in, features, files: what every estimator shares, whatever its answers are."""
 
+    abilities: ClassVar[Abilities] = Abilities(latent=True)
     sign_of_fit: ClassVar[str] = "posterior_"
     own_attributes: ClassVar[tuple[str, ...]] = ()  # further fitted attributes (plain JSON values) to save
     traces: ClassVar[tuple[str, ...]] = ("trace_",)  # fitted attributes that are a Trace, or None
@@ -61,6 +65,26 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the fitted estimator chooses one class out of many; it then has ``instance_classes_``."""
+        check_is_fitted(self, "rule_")
+        return bool(self.rule_.of_classes)
+
+    def fit_record(self) -> FitRecord:
+        """How the fit went and what it found, as far as this estimator keeps it."""
+        return FitRecord(
+            self.trace_,
+            chains=self._found_chains(),
+            kernel=self.kernel_,
+            learned_from_known=self.learned_from_known_,
+        )
+
+    @property
+    def decides_by_mode(self) -> bool:
+        """Whether decisions about bags follow from the mode of the latent function, not from probabilities."""
+        return bool(self.rule_.decides_by_mode)
 
     @property
     def n_iter_(self) -> int:
@@ -148,6 +172,10 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------ helpers
 
+    def _found_chains(self) -> Chains | None:
+        """What was watched in every sweep, where the model was fitted by chains."""
+        return None
+
     def _n_functions(self) -> int:
         """How many latent functions the posterior is about: one for every label column."""
         return len(self.label_names_ or ("",))
@@ -206,6 +234,12 @@ _FAR_SIZES = {
 
 class BagClassifier(LabelAnswers, BagEstimator):
     """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
+
+    abilities: ClassVar[Abilities] = Abilities(latent=True, parts=True, given=True)
+
+    def fit_record(self) -> FitRecord:
+        """How the fit went and what it found, as far as this estimator keeps it."""
+        return super().fit_record()._replace(mean=self.mean_)
 
     # ------------------------------------------------------------ answers
 

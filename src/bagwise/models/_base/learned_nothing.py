@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 _ALIKE = 0.05  # on the probit scale: from .50 to .52, or from .0010 to .0012
 _GAIN = 1.0  # nats that the log evidence must have above that of a constant …
 _FEWEST = 20  # … where there are so many labelled bags; fewer can hardly show as much
-_LOOKED_AT = 5000  # rows of training bags
+_ROWS, _BAGS, _MOST_ROWS = 1000, 100, 5000  # of training bags that are looked at: a small part of the time of a fit
 _ADVICE = (
     "Do not trust its answers. Look at whether the features have to do with the labels, are on a common scale "
     "(standardize=True) and belong to these bags; try BagGP with kernel='auto', or label more bags."
@@ -104,6 +104,7 @@ def _of(name: str) -> str:
 
 
 def _spread_over(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers of bags, evenly spread, that have a bounded number of rows together (at least those of one bag)."""
-    every = int(np.ceil(sizes.sum() / _LOOKED_AT)) or 1
-    return np.arange(0, len(sizes), every)
+    """Numbers of bags, evenly spread: of 1,000 rows or 100 bags, whichever are more, but at most about 5,000 rows."""
+    rows, bags = int(sizes.sum()), len(sizes)
+    every = max(np.ceil(rows / _MOST_ROWS), min(np.ceil(rows / _ROWS), bags // _BAGS), 1)
+    return np.arange(0, bags, int(every))

@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._files import PathLike
 from bagwise.exceptions import BagDataError, ModelFileError
+from bagwise.models._base.card import Abilities
 from bagwise.models._base.card import ModelCard as ModelCard
+from bagwise.models._base.fit_record import FitRecord
 from bagwise.persistence import read_model, write_model
 
 
@@ -18,10 +20,30 @@ class SavedEstimator:
     """An estimator with a card that ``save`` writes to one file and ``load`` reads."""
 
     card: ClassVar[ModelCard]
+    abilities: ClassVar[Abilities] = Abilities()
     sign_of_fit: ClassVar[str]  # the attribute that only a fitted estimator has
 
     classes_: NDArray[Any]
     label_names_: tuple[str, ...] | None
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the fitted estimator chooses one class out of many; it then has ``instance_classes_``."""
+        return False
+
+    @property
+    def kind_of_y(self) -> str:
+        """The kind of evidence that ``y`` holds, where it is no ``Evidence``."""
+        return self.card.evidence[0]
+
+    @property
+    def decides_by_mode(self) -> bool:
+        """Whether decisions about bags follow from the mode of the latent function, not from probabilities."""
+        return False
+
+    def fit_record(self) -> FitRecord:
+        """How the fit went and what it found, as far as this estimator keeps it."""
+        return FitRecord()
 
     def save(self, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
         """Write the fitted model to one file (safetensors with a JSON header), whole or not at all.

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bagwise._validation import feature_names
 from bagwise.bags import Bags
 from bagwise.exceptions import ModelFileError
 from bagwise.gp.features import Features
@@ -28,7 +29,7 @@ def check_model(model: Any) -> None:
 
 def _check_shapes(model: Any) -> None:
     """The parts of a file must fit together, or answers would be nonsense."""
-    features, posterior, names = model.features_, model.posterior_, getattr(model, "feature_names_in_", None)
+    features, posterior, names = model.features_, model.posterior_, feature_names(model)
     R, K = posterior.mean.shape
     D, width = model.n_features_in_, features.inducing.shape[1]
     fits = (
@@ -104,7 +105,7 @@ def _check_answers(model: Any) -> None:
     seen = features.inducing[:_PROBED].double()
     own = seen if features.projection is None else seen @ features.projection.T
     rows = (own * features.scale + features.shift).cpu().numpy()
-    bags = Bags(rows, np.zeros(len(rows)), feature_names=getattr(model, "feature_names_in_", None))
+    bags = Bags(rows, np.zeros(len(rows)), feature_names=feature_names(model))
     if isinstance(model.posterior_, ExactPosterior):  # solves that take as long as the fit are left out
         answers = [part.cpu().numpy() for part in exact_moments(features, model.posterior_, bags, 0)]
     else:

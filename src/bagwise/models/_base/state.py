@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bagwise._validation import feature_names
 from bagwise.bag_models.rules import AtLeastOne, OneClassInBag, SoftMax, StrongestInstance, Witness, rule_from
 from bagwise.exceptions import ModelFileError
 from bagwise.gp import kernel_files, kernels
@@ -41,7 +42,7 @@ def pack(model: Any) -> tuple[dict[str, Any], Tensors]:
         "posterior": _pack_posterior(model.posterior_, tensors),
         "link": model.posterior_.link.name,
         "rule": model.rule_.describe(),
-        "chains": _pack_chains(getattr(model, "chains_", None), tensors),
+        "chains": _pack_chains(model.fit_record().chains, tensors),
     }
     return description, tensors
 
@@ -207,9 +208,9 @@ def _unpack_trace(name: str, description: dict[str, Any] | None, tensors: Tensor
 
 
 def _pack_fitted(model: Any) -> dict[str, Any]:
-    several = model.label_names_ is not None
+    several, evidence = model.label_names_ is not None, model.log_evidence_
     classes = model.classes_[0] if several else model.classes_
-    names = getattr(model, "feature_names_in_", None)
+    names = feature_names(model)
     return {
         "classes": classes.tolist(),
         "label_names": list(model.label_names_) if several else None,
@@ -218,7 +219,7 @@ def _pack_fitted(model: Any) -> dict[str, Any]:
         "seed": model.seed_,
         "sizes_seen": list(model.sizes_seen_),
         "learned_from_known": model.learned_from_known_,
-        "log_evidence": model.log_evidence_.tolist() if hasattr(model.log_evidence_, "tolist") else model.log_evidence_,
+        "log_evidence": evidence.tolist() if isinstance(evidence, np.ndarray) else evidence,
         "own": {name: getattr(model, name) for name in model.own_attributes},
     }
 
@@ -238,6 +239,7 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
     smallest, largest = fitted.get("sizes_seen", (1, sys.maxsize))  # schema 1 does not tell
     model.sizes_seen_ = int(smallest), int(largest)
     model.learned_from_known_ = bool(fitted.get("learned_from_known", (fitted.get("columns") or {}).get("known")))
+    settings = model.get_params(deep=False)
     for name in model.own_attributes:
-        absent = getattr(model, name.removesuffix("_"), None)  # files of schema 1 lack some of them
+        absent = settings.get(name.removesuffix("_"))  # files of schema 1 lack some of them
         setattr(model, name, fitted["own"].get(name, absent))

@@ -11,6 +11,7 @@ from sklearn.feature_selection import VarianceThreshold
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 from torch import Tensor
 
+from bagwise._validation import feature_names
 from bagwise.bags import Bags
 from bagwise.exceptions import ModelFileError
 from bagwise.per_instance import PerInstance
@@ -46,7 +47,7 @@ def pack_step(step: PerInstance, place: str, tensors: dict[str, Tensor]) -> dict
         "arrays": sorted(there),
         "n_features": int(step.n_features_in_),
         "feature_names": _listed(step),
-        "sees_names": hasattr(inner, "feature_names_in_"),  # not where the rows are sparse
+        "sees_names": feature_names(inner) is not None,  # not where the rows are sparse
     }
 
 
@@ -73,7 +74,7 @@ def _restore_names(owner: Any, n_features: int, names: list[str] | None) -> None
 
 
 def _listed(step: PerInstance) -> list[str] | None:
-    names = getattr(step, "feature_names_in_", None)
+    names = feature_names(step)
     return None if names is None else [str(name) for name in names]
 
 
@@ -102,7 +103,7 @@ def _sound(values: Tensor) -> Any:
 def check_together(steps: list[PerInstance], model: Any) -> None:
     """The rows that come out of the steps must be rows that the model takes."""
     first, names = steps[0], _listed(steps[0])
-    dense = names is None or hasattr(first.transformer_, "feature_names_in_")
+    dense = names is None or feature_names(first.transformer_) is not None
     rows = (np.zeros if dense else scipy.sparse.csr_array)((1, first.n_features_in_))
     bags = Bags(rows, [0], feature_names=names)
     for step in steps:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from bagwise.numerics.links import PROBIT, Link
+from bagwise.numerics.links import Link
 
 LARGEST_TABLE_BAG = 128  # larger bags go through their Fourier transform, which is then faster
 FOURIER_ERROR = 1e-12  # in total variation, for each column
@@ -20,7 +20,7 @@ _CELLS_ELSEWHERE = 2**24
 _BLOCK = 32  # instances whose law is tabulated before it is transformed
 
 
-def summed_count_laws(scores: Tensor, sizes: Tensor, link: Link = PROBIT) -> Tensor:
+def summed_count_laws(scores: Tensor, sizes: Tensor, link: Link) -> Tensor:
     """Σ_s P(k_b = k | scores[:, s]) for k = 0 … n_b: flat, n_b + 1 entries per bag, bag after bag.
 
     ``scores`` is (N, S), the instances of a bag together, and the link makes probabilities of them; ``sizes`` (B,) are

@@ -1,0 +1,129 @@
+"""BagGP fitted to classes and candidates."""
+
+import numpy as np
+import pytest
+from tests.models.class_problems import FAST, problem
+
+from bagwise import BagGP, Bags, Evidence, label
+from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError
+from bagwise.inference import class_engines
+from bagwise.inference.kernel_learning.learn import Learned
+from bagwise.models._base import class_fit
+
+
+def test_one_class_per_bag_is_learned_with_evidence_class():
+    bags, _, y, _ = problem()
+    new, _, other, _ = problem(30, seed=1)
+    model = BagGP(evidence="class", **FAST).fit(bags, y)
+    assert model.score(new, other) > 0.9
+    assert model.instance_classes_.tolist() == [0, 1, 2, 3]
+
+
+def test_candidates_mix_with_labels_known_instances_and_silent_bags():
+    bags, table, y, truth = problem()
+    sets = [set(row.nonzero()[0].tolist()) for row in table]
+    known = np.full(bags.n_instances, np.nan)
+    sets[0], known[0] = {int(y[0])}, 1.0  # the first instance of a bag always shows its class
+    known[truth == 3] = np.where(np.arange((truth == 3).sum()) % 9 == 0, 0.0, np.nan)
+    empty = np.random.default_rng(5).normal(0, 0.6, (12, 2))
+    more = Bags(np.concatenate([bags.X, empty]), np.concatenate([bags.index, 100 + np.arange(12) // 4]))
+    more = more.with_known(np.concatenate([known, np.full(12, np.nan)]))
+    y_all = Evidence.concat([Evidence.candidates(sets), label([0.0, 0.0, np.nan])])
+    model = BagGP(**FAST).fit(more, y_all)
+    assert model.classes_.tolist() == [0, 1, 2, 3]  # the last: none of them
+    p = model.predict_proba(more)
+    assert p.shape == (39, 4)
+    assert (p[-3:].argmax(1) == 3).all()
+    assert model.learned_from_known_
+    new, _, other, _ = problem(30, seed=1)
+    assert model.score(new, other) > 0.9
+
+
+def test_kernel_is_learned_from_candidates():
+    bags, table, y, _ = problem(15)
+    fixed = BagGP(evidence="candidates", **FAST).fit(bags, table)
+    learned = BagGP(evidence="candidates", n_inducing=6, random_state=0).fit(bags, table)
+    assert learned.learning_trace_.converged
+    assert learned.log_evidence_ > fixed.log_evidence_
+    assert learned.score(bags, y) > 0.9
+
+
+def test_mean_field_takes_over_where_sites_of_classes_do_not_settle(monkeypatch):
+    def fails(*_, **__):
+        raise NumericalError("they went round in circles")
+
+    monkeypatch.setattr(class_engines, "_settled", fails)
+    bags, table, y, _ = problem(24)
+    with pytest.warns(ConvergenceWarning, match="mean-field answer is given instead"):
+        model = BagGP(evidence="candidates", **FAST).fit(bags, table)
+    assert model.inference_ == "vi"
+    assert "went round in circles" in model.fallback_
+    assert model.score(bags, y) > 0.8
+
+
+def broad_problem():
+    """Each bag excludes one class of four: from the prior all columns stay alike, from a guess they do not."""
+    rng = np.random.default_rng(1)
+    centres = 3.0 * np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+    y = np.arange(80) % 4
+    X = rng.normal(0, 0.5, (240, 2)) + np.where((np.arange(240) % 3 == 0)[:, None], centres[y.repeat(3)], 0.0)
+    bags, table = Bags(X, np.repeat(np.arange(80), 3)), np.ones((80, 4), dtype=int)
+    table[np.arange(80), (y + rng.integers(1, 4, 80)) % 4] = 0
+    return bags, table, y
+
+
+def test_broad_candidate_sets_are_told_apart_from_a_guess():
+    bags, table, y = broad_problem()
+    model = BagGP(evidence="candidates", **FAST).fit(bags, table)
+    assert model.score(bags, y) > 0.9
+
+
+def test_kernels_are_judged_by_guesses_where_bags_have_several_candidates(monkeypatch):
+    bags, table, y = broad_problem()
+    judged_by = []
+
+    def search(model, told, features, **_):
+        judged_by.append(told.evidence.table)
+        return Learned(features, None)
+
+    monkeypatch.setattr(class_fit, "_search", search)
+    BagGP(evidence="candidates", n_inducing=20, random_state=0).fit(bags, table)
+    assert len(judged_by) == class_fit.GUESSES
+    assert (judged_by[-1].sum(1) == 1).all()
+    assert np.mean(judged_by[-1].argmax(1) == y) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::bagwise.exceptions.ConvergenceWarning")
+def test_chains_of_classes_agree_with_the_sites():
+    bags, table, _, _ = problem(18)
+    new = problem(9, seed=3)[0]
+    sites = BagGP(evidence="candidates", **FAST).fit(bags, table)
+    chains = BagGP(evidence="candidates", inference="gibbs", n_samples=150, n_burn_in=50, n_chains=2, **FAST).fit(
+        bags, table
+    )
+    assert np.abs(chains.predict_proba(new) - sites.predict_proba(new)).mean() < 0.08
+    assert chains.chains_.labels == ("0", "1", "2")
+    assert chains.predict_error(new).bags.shape == (9, 3)
+
+
+def test_a_class_that_is_seen_once_and_a_hundred_classes_are_answered():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), np.arange(200) % 100
+    model = BagGP(evidence="class", **(FAST | {"n_inducing": 5})).fit(Bags(X, np.arange(200)), y)
+    assert model.predict_proba(Bags(X[:4], np.arange(4))).shape == (4, 100)
+    bags, _, y, _ = problem(13)
+    y[-1] = 7
+    assert BagGP(evidence="class", **FAST).fit(bags, y).predict_proba(bags).shape == (13, 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"inference": "ep"}, "inference='ep' sends a message to every instance"),
+        ({"label_noise": 0.1}, "label_noise=0.1: for labels only"),
+    ],
+)
+def test_settings_that_classes_do_not_take_are_refused(changes, message):
+    bags, table, _, _ = problem(6)
+    with pytest.raises(BagDataError, match=message):
+        BagGP(evidence="candidates", **(FAST | changes)).fit(bags, table)

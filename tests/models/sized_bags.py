@@ -1,0 +1,3 @@
+"""What the tests of models share."""
+
+SMALL = {"n_inducing": 15, "random_state": 0}

@@ -1,0 +1,58 @@
+"""Sums and maxima over ragged bags, against plain loops."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bagwise.numerics.segments import Segments
+
+
+@st.composite
+def ragged(draw):
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
+    columns = draw(st.sampled_from([None, 1, 3]))
+    shape = (sum(sizes),) if columns is None else (sum(sizes), columns)
+    values = draw(st.lists(st.floats(-700, 700), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
+    return sizes, torch.tensor(values, dtype=torch.float64).reshape(shape)
+
+
+@given(ragged())
+@settings(max_examples=60, deadline=None)
+def test_segments_equal_plain_loops(problem):
+    sizes, x = problem
+    segments = Segments(torch.tensor(np.concatenate([[0], np.cumsum(sizes)])))
+    parts = x.split(sizes)
+    loops = {
+        "sum": [part.sum(0) for part in parts],
+        "max": [part.amax(0) for part in parts],
+        "logsumexp": [part.logsumexp(0) for part in parts],
+    }
+    for name, expected in loops.items():
+        torch.testing.assert_close(getattr(segments, name)(x), torch.stack(expected), rtol=1e-12, atol=1e-9)
+    spread = torch.cat([part.sum(0, keepdim=True).expand_as(part) for part in parts])
+    torch.testing.assert_close(segments.spread(segments.sum(x)), spread, rtol=1e-12, atol=1e-9)
+    assert len(segments) == len(sizes)
+
+
+def test_first_largest_is_the_first_row_where_several_are_largest():
+    segments = Segments(torch.tensor([0, 3, 5, 6]))
+    assert segments.first_largest(torch.tensor([1.0, 2.0, 2.0, 4.0, 4.0, -1.0])).tolist() == [1, 3, 5]
+
+
+def test_segments_take_any_layout_and_minus_infinity():
+    segments = Segments(torch.tensor([0, 2, 5]))
+    across = torch.arange(10.0).reshape(2, 5).T
+    assert segments.sum(across).tolist() == [[1.0, 11.0], [9.0, 24.0]]
+    nothing = torch.tensor([-math.inf, -math.inf, 0.0, -math.inf, 0.0])
+    assert segments.logsumexp(nothing).tolist() == [-math.inf, pytest.approx(math.log(2))]
+
+
+def test_logsumexp_of_bags_has_the_right_gradient():
+    x = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    Segments(torch.tensor([0, 2, 5])).logsumexp(x).sum().backward()
+    expected = torch.cat([part.softmax(0) for part in x.detach().split([2, 3])])
+    torch.testing.assert_close(x.grad, expected)

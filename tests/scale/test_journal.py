@@ -1,0 +1,56 @@
+"""Journals: sums of the same question, states that are complete."""
+
+import pytest
+import torch
+
+from bagwise.exceptions import BagDataError
+from bagwise.gp.features import Design
+from bagwise.inference.chunks import Chunk, OfColumn
+from bagwise.inference.expectation_propagation import Sites
+from bagwise.numerics.segments import Segments
+from bagwise.scale.fingerprint import fingerprint
+from bagwise.scale.journal import SweepJournal, read_state, write_state
+
+STATES = [
+    None,
+    torch.arange(3.0),
+    Sites(torch.zeros(2, 1), torch.ones(2, 1), (torch.ones(1), torch.zeros(0)), (torch.ones(1), torch.ones(1))),
+    Chunk(Design(torch.ones(3, 2), torch.zeros(3), Segments(torch.tensor([0, 1, 3]))), None, 7),
+    (1, 2.5, "text", [True, None]),
+    OfColumn(3),
+]
+
+
+@pytest.mark.parametrize("state", STATES, ids=[type(state).__name__ for state in STATES])
+def test_states_come_back_from_a_file_as_they_were(state, tmp_path):
+    path = write_state(str(tmp_path / "s.safetensors"), [state, state])
+    assert [fingerprint(found) for found in read_state(path)] == [fingerprint(state)] * 2
+    assert type(read_state(path)[0]) is type(state)
+
+
+def test_journal_gives_back_sums_of_the_same_question_and_forgets_those_of_another(tmp_path):
+    sums = {"a": torch.tensor([0.1, 0.2], dtype=torch.float64)}
+    journal = SweepJournal(tmp_path / "j", 2)
+    for shard in range(2):
+        write_state(journal.state_path(3, shard), [None])
+    assert SweepJournal(tmp_path / "j", 2).last_state == 0  # states without the sums that led to them
+    for sweep in (1, 2, 3):
+        journal.write_sums(sweep, "q", sums)
+    again = SweepJournal(tmp_path / "j", 2)
+    assert again.last_state == 3
+    assert torch.equal(again.sums(1, "q")["a"], sums["a"])
+    assert again.sums(4, "q") is None
+    with pytest.raises(BagDataError, match="checkpoint of a fit with other settings"):
+        again.sums(2, "another")
+    assert again.sums(1, "another") is None
+    assert again.last_state == 0
+    assert again.sums(1, "q") is None
+
+
+def test_states_that_are_not_complete_are_not_used(tmp_path):
+    journal = SweepJournal(tmp_path / "j", 2)
+    journal.write_sums(1, "q", {})
+    write_state(journal.state_path(1, 0), [None])
+    assert SweepJournal(tmp_path / "j", 2).last_state == 0
+    journal.forget_states_before(20)
+    assert not list((tmp_path / "j").glob("state-*"))
