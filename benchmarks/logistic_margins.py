@@ -6,7 +6,7 @@ folds as in ``bagwise bench newsgroups``, ``LMVGPMIL.published()`` with a consta
 ``--starts`` compares the two starts instead: margins from the first iteration on, or after a VGPMIL has settled; its
 average precision, and the objective that was reached.
 
-Run: python -m benchmarks.logistic_margins [folder] [--set sci_med] [--folds 3] [--starts] [--picture FILE]
+Run: python -m benchmarks.logistic_margins [folder] [--sets sci_med,...|all] [--folds 3] [--starts] [--picture FILE]
 """
 
 import argparse
@@ -45,13 +45,15 @@ def on_fold(folder, name, fold, models):
 
 
 def over_folds(options, models):
-    """(models, 2): mean over folds of average precision and objective."""
-    return np.mean([on_fold(options.folder, options.set, fold, models) for fold in range(options.folds)], axis=0)
+    """(models, 2): mean over sets and folds of average precision and objective."""
+    names = [one.name for one in TABLE.sets] if options.sets == "all" else options.sets.split(",")
+    cells = itertools.product(names, range(options.folds))
+    return np.mean([on_fold(options.folder, name, fold, models) for name, fold in cells], axis=0)
 
 
 def compare_starts(options):
     starts = ("published", "plain")
-    settled = [LMVGPMIL.published(start=start, bias=5.0, max_iter=None, tol=1e-6, random_state=0) for start in starts]
+    settled = [LMVGPMIL.published(start=start, max_iter=None, tol=1e-6, random_state=0) for start in starts]
     print("| start | average precision of instances | objective |\n|---|---|---|")
     for start, (precision, objective) in zip(starts, over_folds(options, settled), strict=True):
         print(f"| {start} | {precision:.3f} | {objective:.0f} |")
@@ -62,7 +64,7 @@ def compare_margins(options):
     models = [LMVGPMIL.published(C=firmness, V=margin, bias=5.0, random_state=0) for firmness, margin in pairs]
     found = over_folds(options, models)[:, 0].reshape(len(FIRMNESS), len(MARGINS))
     table(found)
-    draw(options.set, found, options.folds, options.picture)
+    draw(options.sets, found, options.folds, options.picture)
     print(f"\npicture: {options.picture}")
 
 
@@ -94,8 +96,7 @@ def draw(name, found, folds, picture):
     grid.set_xticks(range(len(MARGINS)), [f"{margin:g}" for margin in MARGINS])
     grid.set_yticks(range(len(FIRMNESS)), [f"{firmness:g}" for firmness in FIRMNESS])
     grid.set(xlabel="V", ylabel="C")
-    heading = f"{name.replace('_', '.')}: average precision of instances, {folds} folds"
-    grid.set_title(heading, loc="left", fontsize=11)
+    grid.set_title(f"{name.replace('_', '.')}, {folds} folds: average precision", loc="left", fontsize=11)
     figure.savefig(picture)
     plt.close(figure)
 
@@ -103,7 +104,7 @@ def draw(name, found, folds, picture):
 def main(arguments=()):
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?", default=DATA)
-    parser.add_argument("--set", default="sci_med")
+    parser.add_argument("--sets", default="sci_med")
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--starts", action="store_true", help="compare the two starts instead")
     parser.add_argument("--picture", default=PICTURE)
