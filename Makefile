@@ -47,6 +47,7 @@ mutants: $(READY)
 
 docs: $(VENV)/.docs
 	$(AWAY) PYTHONPATH=src $(BIN)/sphinx-build -W --keep-going -b html docs $(SITE)/html
+	$(BIN)/python tools/check_links.py $(SITE)/html
 
 $(VENV)/.docs: $(READY)
 	$(BIN)/$(PIP) -c constraints.txt -e '.[docs]'

@@ -1,14 +1,17 @@
 """Rates of groups from totals: do ranges hold on generated precincts, and how good are the answers on real counties?
 
 Run: python -m benchmarks.elections coverage [--precincts 50] [--effect 0.3] [--repeats 20] [--seed 0]
-     python -m benchmarks.elections counties [folder of data sets]
+     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--pyei]
      python -m benchmarks.elections sizes [--effect 0.8] [--repeats 8] [--seed 0]
      python -m benchmarks.elections speed
+
+``--pyei`` adds the package PyEI, if it is installed (pip install pyei).
 """
 
 import argparse
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,7 @@ from bagwise.aggregates import composition_check, group_table
 from bagwise.exceptions import BagDataWarning
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-COUNTIES = ("ei_registration_south", "ei_census1910_literacy", "ei_foreign_literacy_1930")
+COUNTIES = ("ei_registration_south", "ei_census1910_literacy")  # those whose numbers of people are known
 GROUPS = ("first", "second")
 LEVEL = 0.9
 HELD_OUT = 100
@@ -137,48 +140,100 @@ def read_counties(path):
     return people, np.clip(np.round(total * outcome), 0, total).astype(int), truth
 
 
-def county_lines(name, people, numbers, truth):
-    """Errors of group rates and of county rates, and coverage, of every method."""
-    bags, weight = as_bags(people), people / people.sum(0)
-    began = time.perf_counter()
+@dataclass(frozen=True)
+class CountyAnswers:
+    """What a method says: the rates of the two groups, of each county, and its ranges where it has them."""
+
+    rates: np.ndarray  # (2,)
+    counties: np.ndarray  # (B, 2)
+    range_of_rates: tuple[np.ndarray, np.ndarray] | None = None
+    range_of_counties: tuple[np.ndarray, np.ndarray] | None = None
+
+
+def by_bagwise(people, numbers):
+    """Answers of the model, of two methods that need none, and the model itself."""
+    bags = as_bags(people)
     model = BagGP(evidence="count", random_state=0).fit(bags, numbers)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BagDataWarning)
         table = group_table(model, bags, numbers)
         each = group_table(model, bags, numbers, sets="bags", n_draws=200)
-    seconds = time.perf_counter() - began
+    goodman = table.goodman[0, :, 0]
+    own = CountyAnswers(
+        table.mean[0, :, 0],
+        np.nan_to_num(each.mean[..., 0]),
+        (table.lower[0, :, 0], table.upper[0, :, 0]),
+        (each.lower[..., 0], each.upper[..., 0]),
+    )
+    alike = CountyAnswers(table.alike[0, :, 0], np.nan_to_num(each.alike[..., 0]))
+    others = {"Goodman": CountyAnswers(goodman, np.tile(goodman, (len(people), 1))), "both alike": alike}
+    return {"BagGP": own, **others}, model
+
+
+def by_pyei(people, numbers):
+    """PyEI's model of two groups as its documentation shows it: King, Rosen & Tanner 1999 with a Pareto prior."""
+    import arviz
+    from pyei.two_by_two import TwoByTwoEI
+
+    total = people.sum(1)
+    model = TwoByTwoEI("king99_pareto_modification")
+    model.fit(people[:, 0] / total, numbers / total, total, random_seed=0, progressbar=False)
+    drawn = model.sim_trace["posterior"][["b_1", "b_2"]].stack(all_draws=["chain", "draw"])
+    counties = np.stack([drawn["b_1"].values, drawn["b_2"].values], axis=1)  # (B, 2, draws)
+    rates = np.einsum("bg,bgs->gs", people / people.sum(0), counties)
+    print(f"| | PyEI | largest R-hat {arviz.rhat(model.sim_trace).to_array().max().item():.3f} | | | | |")
+    return CountyAnswers(rates.mean(-1), counties.mean(-1), _central(rates), _central(counties))
+
+
+def _central(draws):
+    lower, upper = np.quantile(draws, [0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL], axis=-1)
+    return lower, upper
+
+
+def county_line(name, method, answer, people, truth):
+    """One line of the table: errors of group rates and of county rates, and coverage."""
+    weight = people / people.sum(0)
     true = (weight * truth).sum(0)
-    rates = {
-        "BagGP": (table.mean[0, :, 0], np.nan_to_num(each.mean[..., 0])),
-        "Goodman": (table.goodman[0, :, 0], np.tile(table.goodman[0, :, 0], (len(people), 1))),
-        "both alike": (table.alike[0, :, 0], np.nan_to_num(each.alike[..., 0])),
-        "true constants": (true, np.tile(true, (len(people), 1))),
-    }
-    held = (truth >= each.lower[..., 0] - 0.005) & (truth <= each.upper[..., 0] + 0.005)
-    whole = (true >= table.lower[0, :, 0]) & (true <= table.upper[0, :, 0])
-    for method, (overall, county) in rates.items():
-        error = (weight * np.abs(county - truth)).sum(0)
-        cover = f"{held[people > 0].mean():.2f} | {whole.sum()} of 2" if method == "BagGP" else "– | –"
-        print(
-            f"| {name} | {method} | {overall[0]:.3f}, {overall[1]:.3f} | {true[0]:.3f}, {true[1]:.3f} | "
-            f"{error[0]:.3f}, {error[1]:.3f} | {cover} |",
-            flush=True,
-        )
-    print(f"| | | effect {model.group_effect_.size:.2f}, {seconds:.0f} s | | | | |")
-    return model, bags
+    error = (weight * np.abs(answer.counties - truth)).sum(0)
+    held, whole = "–", "–"
+    if answer.range_of_counties is not None and answer.range_of_rates is not None:
+        held = f"{_holds(answer.range_of_counties, truth, 0.005)[people > 0].mean():.2f}"
+        whole = f"{_holds(answer.range_of_rates, true).sum()} of 2"
+    pairs = [f"{first:.3f}, {second:.3f}" for first, second in (answer.rates, true, error)]
+    return f"| {name} | {method} | {' | '.join(pairs)} | {held} | {whole} |"
 
 
-def counties(folder=DATA, names=COUNTIES, check=False):
-    """The table of real counties; with ``check`` the composition as a feature as well."""
+def _holds(interval, truth, margin=0.0):
+    lower, upper = interval
+    return (truth >= lower - margin) & (truth <= upper + margin)
+
+
+def counties(folder=DATA, names=COUNTIES, check=False, pyei=False):
+    """The table of real counties; with ``check`` the composition as a feature, with ``pyei`` that package as well."""
     print("| counties | method | rates | true rates | mean error by county | coverage of counties | of the rates |")
     print("|---|---|---|---|---|---|---|")
     for name in names:
         people, numbers, truth = read_counties(Path(folder) / f"{name}.npz")
-        model, bags = county_lines(name, people, numbers, truth)
+        seconds, (answers, model) = timed(lambda people=people, numbers=numbers: by_bagwise(people, numbers))
+        constants = (people * truth).sum(0) / people.sum(0)
+        answers["true constants"] = CountyAnswers(constants, np.tile(constants, (len(people), 1)))
+        print(f"| | BagGP | effect {model.group_effect_.size:.2f}, {seconds:.0f} s | | | | |")
+        if pyei:
+            seconds, answers["PyEI"] = timed(lambda people=people, numbers=numbers: by_pyei(people, numbers))
+            print(f"| | PyEI | {seconds:.0f} s | | | | |")
+        for method, answer in answers.items():
+            print(county_line(name, method, answer, people, truth), flush=True)
         if check:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BagDataWarning)
-                print(composition_check(model, bags, numbers).sentence)
+                print(composition_check(model, as_bags(people), numbers).sentence)
+
+
+def timed(work):
+    """Processor seconds, and what came out."""
+    began = time.process_time()
+    found = work()
+    return time.process_time() - began, found
 
 
 def main(arguments=None):
@@ -195,6 +250,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", choices=COUNTIES)
     parser.add_argument("--composition", action="store_true")
+    parser.add_argument("--pyei", action="store_true", help="measure the package PyEI as well")
     given = parser.parse_args([] if arguments is None else arguments)
     if given.what == "coverage":
         coverage(given.precincts, given.effect, given.repeats, given.seed, given.own)
@@ -203,7 +259,7 @@ def main(arguments=None):
     elif given.what == "speed":
         speed(seed=given.seed)
     else:
-        counties(given.folder, given.set or COUNTIES, given.composition)
+        counties(given.folder, given.set or COUNTIES, given.composition, given.pyei)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import bagwise
 from bagwise import BagGP, Bags
-from bagwise.cli import app
+from bagwise.cli.app import app
 
 POSITIVE = 20  # tiles of a positive slide
 LARGE = 20_000  # tiles of the slide that is drawn

@@ -47,3 +47,12 @@ def test_package_check_finds_the_lines_of_the_readme():
     assert [words[1] for words in commands] == ["fit", "predict", "evaluate", "suggest", "compare", "report", "models"]
     tables = {word for words in commands for word in words if word.endswith(".csv")}
     assert set(found.TABLES) <= tables
+
+
+def test_link_that_leads_nowhere_is_found(tmp_path):
+    (tmp_path / "one.html").write_text('<a href="two.html#here">two</a> <a href="https://example.org">other</a>')
+    (tmp_path / "two.html").write_text('<p id="here"></p> <a href="one.html#there">one</a> <img src="gone.png">')
+    checked = tool("check_links")
+    one, two = checked.pages(tmp_path)
+    assert not checked.is_broken(one, "two.html#here")
+    assert {link for link in checked.links(two) if checked.is_broken(two, link)} == {"one.html#there", "gone.png"}

@@ -1,5 +1,5 @@
 """``python -m bagwise``."""
 
-from bagwise.cli.app import main
+from bagwise.cli import main
 
 main()

@@ -158,7 +158,8 @@ def test_page_of_another_origin_can_neither_read_nor_write(browser, folder):
             return all.map((one) => one.status);
         }"""
         assert page.evaluate(tried, url) == ["rejected"] * 3
-        page.evaluate("url => fetch(url, {method: 'POST', mode: 'no-cors', body: '{}'}).catch(() => 0)", url + "answer")
+        sent = """url => fetch(url, {method: "POST", mode: "no-cors", body: '{"tab":"x","item":9,"values":[1]}'})"""
+        page.evaluate(f"{sent}.catch(() => 0)", url + "answer")
         assert answers(folder) == []
 
 

@@ -1,5 +1,5 @@
 """The command line: options in, one call of the library, files or a few lines of text out."""
 
-from bagwise.cli.app import app, main
+from bagwise.cli.commands import main
 
-__all__ = ["app", "main"]
+__all__ = ["main"]

@@ -1,8 +1,6 @@
 """``bagwise label``: a page in the browser that asks what the model would learn most from."""
 
-import getpass
 import shlex
-import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -63,6 +61,8 @@ def label_page(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
     """Label bags or instances in the browser, in the order in which the model learns most from them."""
+    import getpass
+
     from bagwise.active import QUERIES, STRATEGIES
 
     _check_choice("--what", what, QUERIES)
@@ -214,6 +214,8 @@ def _serve(
         url = f"http://{f'[{host}]' if ':' in host else host}:{found}/{token}/"
         typer.echo(f"Open {url}\nCtrl-C ends it; every answer is in {work.journal.path} at once.")
         if browser:
+            import webbrowser
+
             webbrowser.open(url)
 
     try:

@@ -70,7 +70,7 @@ def on(
 
 @contextmanager
 def on_address(address: str, **settings: Any) -> Iterator[None]:
-    """The same for the cluster whose scheduler is at an address such as "tcp://10.0.0.1:8786"."""
+    """The same for the cluster whose scheduler is at an address such as ``"tcp://10.0.0.1:8786"``."""
     try:
         from distributed import Client
     except ImportError as error:
