@@ -73,6 +73,7 @@ def test_cluster_equals_one_process_to_the_last_bit(client, case, tmp_path):
     with bagwise.scale.on(client, chunks_per_task=chunks_per_task):
         model = discover()[name](**settings).fit(bags, y)
     assert digest(model) == serial(name, settings, bags, y)
+    assert model.threads_ == 1
 
 
 def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
@@ -95,6 +96,25 @@ def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
     assert n_shards > 2
     assert len(tasks) == 24
     assert max(tasks) <= n_shards * (2 + 10) + 10 + 5  # a chain of ten sweeps at most, and what they were asked
+
+
+@pytest.mark.statistical
+def test_tasks_and_memory_of_the_scheduler_stay_flat_over_a_hundred_sweeps(client):
+    bags, y = problem()
+    tasks, memory = [], []
+
+    def look(*_):
+        found = client.run_on_scheduler(
+            lambda dask_scheduler: (len(dask_scheduler.tasks), dask_scheduler.proc.memory_info().rss)
+        )
+        tasks.append(found[0])
+        memory.append(found[1])
+
+    with bagwise.scale.on(client):
+        bagwise.VGPMIL(**{**LONG, "max_iter": 100}, callback=look).fit(bags, y)
+    assert len(tasks) == 100
+    assert max(tasks[-20:]) <= max(tasks[10:30])  # what is written down every ten sweeps leaves no tasks behind
+    assert max(memory[-20:]) - max(memory[10:30]) < 20e6
 
 
 def killed(target, *arguments):

@@ -28,7 +28,7 @@ from bagwise.inference.chunks import Chunk, Chunks, Step, Sums
 from bagwise.inference.expectation_propagation import ExpectationPropagation, Sites
 from bagwise.inference.loop import Report
 from bagwise.numerics.segments import Segments
-from bagwise.numerics.special import log_at_least_one, log_negative_side, log_pdf, ndtri_exp
+from bagwise.numerics.special import in_stretches, log_at_least_one, log_negative_side, log_pdf, ndtri_exp
 
 POINTS = 48  # at which g is looked at
 BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
@@ -75,16 +75,21 @@ def linearise(phi: Tensor, kappa: Tensor, segments: Segments, draws: Tensor) -> 
     """
     s = torch.sqrt(1.0 + kappa)
     z = (phi @ draws) / s[:, None]
-    log_negative = log_negative_side(z)
+    log_negative = in_stretches(log_negative_side, z)
     S = segments.sum(log_negative)
     g: Tensor = _Score.apply(S)  # type: ignore[no-untyped-call]
-    slope = torch.exp(segments.spread(S - log_pdf(g)) + log_pdf(z) - log_negative).mean(1) / s
+    slope = in_stretches(_mean_slope, segments.spread(S - log_pdf(g)), z, log_negative) / s
     rows = segments.sum(slope[:, None] * phi)
     centre = draws.mean(1)
     expected = g.mean(1)
     noise = (g - expected[:, None] - rows @ (draws - centre[:, None])).square().mean(1)
     scale = torch.rsqrt(1.0 + noise)
     return BagRows(scale[:, None] * rows, scale * (expected - rows @ centre))
+
+
+def _mean_slope(log_weight: Tensor, z: Tensor, log_negative: Tensor) -> Tensor:
+    """The mean over draws of weight · h(−z), per row."""
+    return torch.exp(log_weight + log_pdf(z) - log_negative).mean(1)
 
 
 def standard_points(dimension: int, seed: int) -> Tensor:

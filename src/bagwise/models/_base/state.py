@@ -218,6 +218,7 @@ def _pack_fitted(model: Any) -> dict[str, Any]:
         "seed": model.seed_,
         "sizes_seen": list(model.sizes_seen_),
         "learned_from_known": model.learned_from_known_,
+        "threads": model.threads_,
         "log_evidence": model.log_evidence_.tolist() if hasattr(model.log_evidence_, "tolist") else model.log_evidence_,
         "own": {name: getattr(model, name) for name in model.own_attributes},
     }
@@ -238,6 +239,8 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
     smallest, largest = fitted.get("sizes_seen", (1, sys.maxsize))  # schema 1 does not tell
     model.sizes_seen_ = int(smallest), int(largest)
     model.learned_from_known_ = bool(fitted.get("learned_from_known", (fitted.get("columns") or {}).get("known")))
+    threads = fitted.get("threads")
+    model.threads_ = None if threads is None else int(threads)
     for name in model.own_attributes:
         absent = getattr(model, name.removesuffix("_"), None)  # files of schema 1 lack some of them
         setattr(model, name, fitted["own"].get(name, absent))
