@@ -11,6 +11,7 @@ and expectation propagation over such rows is ordinary too. So the two alternate
 that say something else than a label keep their messages to single instances; both add to one precision.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; les
 _SWEEPS = 6  # over the sites of all bags between two linearisations
 _DAMPING = (0.8, 0.4, 0.2)
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
+MANY_ROWS = 50_000  # of which less is followed only if the mean of v goes to and fro: rounds that drift are too dear
 
 
 class _Score(torch.autograd.Function):
@@ -146,7 +148,8 @@ def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Po
     new = linearise(seen.phi, seen.kappa, seen.segments, draws)
     rows = new if pooled is None else pooled.bag_rows().blended(new, look.share)
     sites = None if pooled is None else pooled.sites
-    return {}, Pooled(_pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
+    seen_rows = {"rows": torch.tensor(float(len(seen.phi)), device=seen.phi.device)}
+    return seen_rows, Pooled(_pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
 
 
 def _labelled(chunk: Chunk) -> Tensor:
@@ -220,18 +223,21 @@ class BagPropagation:
         self.points = standard_points(n_columns, seed).to(device)
         self._engine = ExpectationPropagation(_PooledChunks(chunks), n_columns, 1, device, _DAMPING)
         self._residuals: list[float] = []
+        self._moves: list[Tensor] = []
+        self._n_rows = 0.0
         self._share, self._begun = 0, False
 
     def step(self) -> Report:
         """One linearisation and a few sweeps over the sites; the residual is how far the mean of v moved."""
         before = self.belief.mean
-        self._chunks.sweep(pool_step, Look(self.draws(), BLENDING[self._share]))
+        self._n_rows = float(self._chunks.sweep(pool_step, Look(self.draws(), BLENDING[self._share]))["rows"])
         if self._begun:
             self._engine.resume()
         self._begun = True
         for _ in range(_SWEEPS):
             self._engine.step()
-        residual = float((self.belief.mean - before).abs().max())
+        self._moves = [*self._moves[1 - _PATIENCE :], self.belief.mean - before]
+        residual = float(self._moves[-1].abs().max())
         self._adapt(residual)
         return Report(float(self.log_evidence.sum()), residual)
 
@@ -273,14 +279,22 @@ class BagPropagation:
         return self._engine.posterior()
 
     def _adapt(self, residual: float) -> None:
-        """Follow less of what is seen when the residual has hardly fallen for a while."""
+        """Follow less of what is seen when the residual has hardly fallen for a while.
+
+        That ends circles. A mean that drifts one way only gets there later; of few rows that costs nothing.
+        """
         if not math.isfinite(residual):
             raise NumericalError("the linearised bags left the range of floating point numbers")
         self._residuals.append(residual)
         recent, earlier = self._residuals[-_PATIENCE:], self._residuals[:-_PATIENCE]
-        if earlier and min(recent) >= _FALL * min(earlier) and self._share < len(BLENDING) - 1:
+        if earlier and min(recent) >= _FALL * min(earlier) and self._share < len(BLENDING) - 1 and not self._drifts():
             self._share += 1
             self._residuals = [residual]
+
+    def _drifts(self) -> bool:
+        """Whether there are many rows and none of the last moves turned back."""
+        turned = any(bool((one * other).sum() < 0) for one, other in itertools.pairwise(self._moves))
+        return self._n_rows > MANY_ROWS and not turned
 
 
 def joined_posterior(columns: list[GaussianPosterior]) -> GaussianPosterior:
