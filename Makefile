@@ -70,9 +70,10 @@ $(READY): pyproject.toml constraints.txt
 # The tests with the oldest and with the newest versions that pyproject.toml allows. Each environment takes several GB.
 test-versions: test-oldest test-newest
 
-# Old versions use among themselves what newer ones have deprecated; that is no failure of ours.
+# Old versions use among themselves what newer ones have deprecated; that is no failure of ours. An old scikit-learn asks
+# for SciPy's array API as soon as its checks are imported.
 test-oldest: $(OLDEST)/.ready
-	$(AWAY) $(OLDEST)/bin/$(QUICK) -W ignore::DeprecationWarning
+	$(AWAY) SCIPY_ARRAY_API=1 $(OLDEST)/bin/$(QUICK) -W ignore::DeprecationWarning
 
 $(OLDEST)/.ready: pyproject.toml tools/lowest.py
 	$(PYTHON) -m venv --clear $(OLDEST)

@@ -458,6 +458,7 @@ TAMPERED = {
     "flat inducing": (swap("features.inducing", lambda part: part[0]), "damaged|do not fit"),
     "cut inducing": (swap("features.inducing", lambda part: part[:, :2]), "do not fit together"),
     "wrong factor": (swap("posterior.factor_of", lambda part: part + 7), "do not fit together"),
+    "factors chosen by yes and no": (swap("posterior.factor_of", lambda part: part.bool()), "do not fit together"),
     "nan kernel": (swap("kernel.raw_lengthscale", lambda part: part * np.nan), "is not finite"),
     "no posterior": (lambda description, tensors: tensors.pop("posterior.mean"), "incomplete or damaged"),
 }

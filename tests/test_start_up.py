@@ -1,6 +1,7 @@
 """What answers at once imports nothing heavy; names that are imported late are still where they should be."""
 
 import ast
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -126,7 +127,8 @@ def test_a_header_is_read_only_where_it_is_plain(tmp_path, text, names):
 def test_a_header_that_is_no_text_is_left_to_the_reader(tmp_path):
     (tmp_path / "d.csv").write_bytes(b"\xff\xfe,b\n")
     (tmp_path / "d.csv.gz").write_bytes(b"no gzip")
-    for name in ("d.csv", "d.csv.gz"):
+    (tmp_path / "spoilt.csv.gz").write_bytes(gzip.compress(b"")[:10] + b"\xff" * 20)
+    for name in ("d.csv", "d.csv.gz", "spoilt.csv.gz"):
         refuse_mistyped(tmp_path / name, ["nothing"])
 
 

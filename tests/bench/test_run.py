@@ -74,7 +74,7 @@ def test_a_cluster_finds_what_one_finds(tmp_path, in_one_go):
     code = (
         "import sys; from pathlib import Path; from distributed import LocalCluster\n"
         "from tests.bench.tiny_table import tiny_table; from bagwise.bench.run import Plan, run\n"
-        "with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:\n"
+        "with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=':0') as cluster:\n"
         "    run(Plan((tiny_table(),), None, Path(sys.argv[1]), cluster=cluster.scheduler_address))\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "dask")]

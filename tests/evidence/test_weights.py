@@ -20,7 +20,8 @@ from bagwise import (
     fraction,
     load,
 )
-from bagwise.evidence.weights import read_weights
+from bagwise.evidence.counts import CountEvidence
+from bagwise.evidence.weights import read_weights, with_class_weight
 
 WEIGHTS = np.array([2, 1, 3, 0, 1, 2, 1, 1, 0, 2, 3, 1, 1, 2, 1, 1.0])
 TWICE = np.repeat(np.arange(16), WEIGHTS.astype(int))
@@ -186,6 +187,17 @@ def test_class_weights_multiply_those_of_the_bags(name, bags, y):
         whole = model.fit(bags, y, sample_weight=compute_sample_weight(given, y)).predict_proba(bags)
         found = model.set_params(class_weight=given).fit(bags, y).predict_proba(bags)
         np.testing.assert_allclose(found, whole, atol=1e-7)
+
+
+def test_bags_keep_their_own_weights_beside_those_of_their_classes():
+    own, labels = np.array([1.0, 2.0, 3.0, 4.0]), np.array([[0.0], [1.0], [1.0], [np.nan]])
+    found = with_class_weight(own, {"no": 1.0, "yes": 10.0}, labels, np.array(["no", "yes"]))
+    assert found.tolist() == [1.0, 20.0, 30.0, 4.0]
+
+
+def test_evidence_of_some_bags_has_their_weights():
+    evidence = CountEvidence(np.zeros((3, 1)), np.array([2, 1, 2]), weight=np.array([1.0, 2.0, 3.0]))
+    assert evidence.of_bags(np.array([2, 1])).weight.tolist() == [3.0, 2.0]
 
 
 def test_class_weights_are_saved_with_the_model(bags, y, tmp_path):

@@ -161,7 +161,7 @@ def test_sparse_rows_that_do_not_fit_as_dense_ones_are_refused():
 # ---------------------------------------------------------------- tables
 
 
-def big_table(n_rows=40_000):
+def big_table(n_rows=60_000):
     return pd.DataFrame({"bag": ["a"] * n_rows, "x": np.zeros(n_rows), "y": np.zeros(n_rows)})
 
 

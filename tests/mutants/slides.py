@@ -19,7 +19,7 @@ MUTANTS = [
     *mutants_of(
         "io/folder.py",
         "io/test_folder.py",
-        ("rows are looked for in the file after", 'side="right")) - 1)', 'side="left")) - 1)'),
+        ("rows are looked for in the file after", 'side="right")) - 1)', 'side="right")))'),
         ("files without a row are passed over", "for name in set(files) - set(names):", "for name in set():"),
         (
             "the files of a bag are not brought together",

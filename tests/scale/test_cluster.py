@@ -35,7 +35,7 @@ def cluster():
     """Two processes, forked from one that has imported everything: a killed one is back at once."""
     multiprocessing.set_forkserver_preload(["distributed", "torch", "bagwise"])
     distributed.utils._forkserver_preload_set = True
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with (
         dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         LocalCluster(**settings, silence_logs=50) as made,

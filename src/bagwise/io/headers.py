@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
@@ -40,7 +41,7 @@ def csv_header(path: Path) -> list[str] | None:
     try:
         with _opened(path) as stream:
             line = stream.readline(_LONGEST_LINE)
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile):
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error):
         return None
     names = next(csv.reader([line]), []) if line.endswith("\n") and line.count('"') % 2 == 0 else []
     return names if len(names) > 1 else None

@@ -155,8 +155,9 @@ def _check_once(names: "pd.Index[Any]", path: PathLike) -> None:
 
 
 def _read_parquet(path: Path, _: Sequence[str]) -> pd.DataFrame:
+    if path.is_file():
+        _check_once(pd.Index(pyarrow.parquet.read_schema(path).names), path)
     schema = pyarrow.parquet.ParquetDataset(path).schema
-    _check_once(pd.Index(schema.names), path)
     texts = text_columns(schema)
     dataset = pyarrow.parquet.ParquetDataset(path, read_dictionary=texts)
     check_parquet(dataset, path)
@@ -170,6 +171,7 @@ def _read_arrow(path: Path, _: Sequence[str]) -> pd.DataFrame:
         source.seek(0)
         opened = pyarrow.ipc.open_file(source) if is_file else pyarrow.ipc.open_stream(source)
         n_columns = len(opened.schema)
+        _check_once(pd.Index(opened.schema.names), path)
         source.seek(8 if is_file else 0)  # a file is a stream between two words
         check_arrow(source, n_columns, path)
         source.seek(0)

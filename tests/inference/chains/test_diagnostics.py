@@ -70,7 +70,7 @@ def arviz_statistics(x):
         "ess_bulk": [arviz.ess(chains) for chains in x],
         "ess_tail": [arviz.ess(chains, method="tail", prob=(0.05, 0.95)) for chains in x],
     }
-    return {name: np.array(values, dtype=float) for name, values in found.items()}
+    return {name: np.array(values, dtype=float).reshape(len(x)) for name, values in found.items()}
 
 
 @pytest.mark.parametrize("n", [10, 11, 500, 2001])

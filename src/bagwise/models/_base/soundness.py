@@ -60,6 +60,7 @@ def _posterior_fits(posterior: Posterior | ExactPosterior, R: int, K: int) -> bo
     return (
         posterior.factors.shape[1:] == (R, R)
         and posterior.factor_of.shape == (K,)
+        and posterior.factor_of.dtype == torch.int64
         and (not isinstance(posterior, SamplePosterior) or posterior.weights.shape == posterior.means.shape)
         and 0 <= int(posterior.factor_of.min()) <= int(posterior.factor_of.max()) < len(posterior.factors)
     )
