@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from bagwise.numerics import special
+from bagwise.numerics import blocks
+from bagwise.numerics.blocks import in_stretches
 from bagwise.numerics.segments import Segments
-from bagwise.numerics.special import in_stretches, log_negative_side
+from bagwise.numerics.special import log_negative_side
 
 
 def rows(*shape, dtype=torch.float64):
@@ -23,7 +24,7 @@ def test_sums_of_wide_rows_over_bags_have_the_bits_of_a_reduction_of_segments(si
 
 def test_function_of_some_rows_at_a_time_has_the_bits_of_all_at_once(monkeypatch):
     z = 5.0 * rows(1001, 48)
-    monkeypatch.setattr(special, "_STRETCH", 100)
+    monkeypatch.setattr(blocks, "STRETCH", 4800)
     seen = []
 
     def look(part, weight):
@@ -36,7 +37,7 @@ def test_function_of_some_rows_at_a_time_has_the_bits_of_all_at_once(monkeypatch
 
 
 def test_function_of_rows_that_need_a_slope_sees_all_of_them(monkeypatch):
-    monkeypatch.setattr(special, "_STRETCH", 100)
+    monkeypatch.setattr(blocks, "STRETCH", 200)
     z = rows(300, 2).requires_grad_()
     in_stretches(lambda part: part.square().sum(0, keepdim=True), z).sum().backward()
     assert torch.equal(z.grad, 2.0 * z)

@@ -28,8 +28,9 @@ from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, Chunks, Step, Sums
 from bagwise.inference.expectation_propagation import ExpectationPropagation, Sites
 from bagwise.inference.loop import Report
+from bagwise.numerics.blocks import in_stretches
 from bagwise.numerics.segments import Segments
-from bagwise.numerics.special import in_stretches, log_at_least_one, log_negative_side, log_pdf, ndtri_exp
+from bagwise.numerics.special import log_at_least_one, log_negative_side, log_pdf, ndtri_exp
 
 POINTS = 48  # at which g is looked at
 BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles

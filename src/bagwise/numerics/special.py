@@ -1,7 +1,6 @@
 """Stable primitives of the normal and logistic laws (theory section 0.2)."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -10,7 +9,6 @@ from torch.nn.functional import logsigmoid
 LOG_2PI = math.log(2.0 * math.pi)
 _LOG_2 = math.log(2.0)
 _UNDERFLOW = {torch.float64: -690.0, torch.float32: -80.0}  # exp of less has lost digits
-_STRETCH = 8192  # rows whose temporary results stay in memory that is in use already
 _FARTHEST = {torch.float64: 37.0, torch.float32: 12.5}  # cdf of minus this keeps all its digits
 
 log_ndtr = torch.special.log_ndtr
@@ -43,16 +41,6 @@ def log_negative_side(z: Tensor) -> Tensor:
     distance = torch.where(above, inside, -inside)  # unlike |z| it has the right slope at 0
     tail = 0.5 * torch.special.erfc(distance * math.sqrt(0.5))
     return torch.where(above, torch.log(tail), torch.log1p(-tail))
-
-
-def in_stretches(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-    """A function of single rows, of some thousand rows at a time, to the same bits: twice as fast as of all at once.
-
-    (Every temporary result of many rows is memory that the system has to hand out first.)
-    """
-    if len(rows[0]) <= _STRETCH or any(part.requires_grad or part.device.type != "cpu" for part in rows):
-        return function(*rows)
-    return torch.cat([function(*some) for some in zip(*(torch.split(part, _STRETCH) for part in rows), strict=True)])
 
 
 def log1mexp(s: Tensor) -> Tensor:
