@@ -36,6 +36,11 @@ def test_function_of_some_rows_at_a_time_has_the_bits_of_all_at_once(monkeypatch
     assert torch.equal(found, log_negative_side(z) * z[:, :1])
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (0,), (4, 0)])
+def test_function_of_no_rows_or_of_no_columns_is_empty(shape):
+    assert in_stretches(torch.exp, rows(*shape)).shape == shape
+
+
 def test_function_of_rows_that_need_a_slope_sees_all_of_them(monkeypatch):
     monkeypatch.setattr(blocks, "STRETCH", 200)
     z = rows(300, 2).requires_grad_()

@@ -1,5 +1,6 @@
 """How much is worked on at once: large enough for fast products, small enough to stay out of the way."""
 
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -21,7 +22,7 @@ def in_stretches(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
 
     (Every temporary result of many rows is memory that the system has to hand out first.)
     """
-    stretch = max(1, STRETCH // max(part[:1].numel() for part in rows))
+    stretch = max(1, STRETCH // max(1, *(math.prod(part.shape[1:]) for part in rows)))
     if len(rows[0]) <= stretch or any(part.requires_grad or part.device.type != "cpu" for part in rows):
         return function(*rows)
     return torch.cat([function(*some) for some in zip(*(torch.split(part, stretch) for part in rows), strict=True)])
