@@ -85,6 +85,13 @@ class ChunkEvidence:
                 )
         return log_z, g
 
+    def slopes(self, mean: Tensor, variance: Tensor, segments: Segments) -> tuple[Tensor, Tensor, Tensor]:
+        """log Z (b, K), and its first two derivatives in the mean of a normal law of f (n, K) that is averaged over."""
+        s = torch.sqrt(1.0 + variance)
+        z = mean / s
+        log_z, g = self.terms(z, segments)
+        return log_z, g / s, -(z * g + g.square()) / s.square()
+
     def of_column(self, column: int) -> "ChunkEvidence":
         """What the bags state about one label column."""
         return replace(self, labels=self.labels[:, [column]], tabled=(self.tabled[column],))

@@ -13,7 +13,7 @@ that say something else than a label keep their messages to single instances; bo
 
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -99,9 +99,13 @@ def standard_points(dimension: int, seed: int) -> Tensor:
     """(dimension, POINTS) quasi-random normal numbers, centred and scaled in every dimension."""
     engine = qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed))
     drawn = torch.from_numpy(engine.random_base2(math.ceil(math.log2(POINTS)))[:POINTS].T.copy())
-    normals = torch.special.ndtri(drawn.clamp(2.0**-32, 1.0 - 2.0**-32))
-    normals = normals - normals.mean(1, keepdim=True)
-    scaled: Tensor = normals / normals.square().mean(1, keepdim=True).sqrt()
+    return standardised(torch.special.ndtri(drawn.clamp(2.0**-32, 1.0 - 2.0**-32)))
+
+
+def standardised(points: Tensor) -> Tensor:
+    """Points (R, S) centred and scaled in every dimension."""
+    centred = points - points.mean(1, keepdim=True)
+    scaled: Tensor = centred / centred.square().mean(1, keepdim=True).sqrt()
     return scaled
 
 
@@ -136,30 +140,32 @@ class Pooled(NamedTuple):
 
 
 class Look(NamedTuple):
-    """From where to linearise: draws of v (R, S), and how far to follow what is seen there."""
+    """From where to look at the bags, with which points (R, S), and how far to follow what is seen there."""
 
-    draws: Tensor
+    belief: Belief
+    points: Tensor
     share: float
 
 
 def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Pooled]:
     """Bags as rows at the present q(v)."""
-    labelled, seen = _labelled(chunk), labelled_design(chunk)
-    draws = look.draws.to(seen.phi.dtype)
+    labelled, seen = has_label(chunk), labelled_design(chunk)
+    draws = draws_of(look.belief, look.points).to(seen.phi.dtype)
     new = linearise(seen.phi, seen.kappa, seen.segments, draws)
     rows = new if pooled is None else pooled.bag_rows().blended(new, look.share)
     sites = None if pooled is None else pooled.sites
     seen_rows = {"rows": torch.tensor(float(len(seen.phi)), device=seen.phi.device)}
-    return seen_rows, Pooled(_pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
+    return seen_rows, Pooled(pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
 
 
-def _labelled(chunk: Chunk) -> Tensor:
+def has_label(chunk: Chunk) -> Tensor:
+    """Which bags of a chunk have a plain label, (b,)."""
     return ~torch.isnan(chunk.evidence.labels[:, 0])
 
 
 def labelled_design(chunk: Chunk) -> Design:
     """The bags of a chunk that have a plain label."""
-    labelled = _labelled(chunk)
+    labelled = has_label(chunk)
     return chunk.design if bool(labelled.all()) else _some_bags(chunk.design, labelled)
 
 
@@ -170,7 +176,7 @@ def _some_bags(design: Design, chosen: Tensor) -> Design:
     return Design(design.phi[rows], design.kappa[rows], Segments(offsets))
 
 
-def _pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
+def pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
     """Rows of whole bags, then the instances of the bags that speak through tables, as one chunk."""
     design, (part,) = chunk.design, chunk.evidence.tabled
     b, device = len(bags.offset), design.phi.device
@@ -226,12 +232,17 @@ class BagPropagation:
         self._residuals: list[float] = []
         self._moves: list[Tensor] = []
         self._n_rows = 0.0
-        self._share, self._begun = 0, False
+        self._share, self._begun, self._pool = 0, False, cast(Step, pool_step)
+
+    def look_by(self, pool: Step) -> None:
+        """See bags in another way from now on, from where the iteration stands."""
+        self._pool, self._share, self._residuals, self._moves = pool, 0, [], []
 
     def step(self) -> Report:
         """One linearisation and a few sweeps over the sites; the residual is how far the mean of v moved."""
         before = self.belief.mean
-        self._n_rows = float(self._chunks.sweep(pool_step, Look(self.draws(), BLENDING[self._share]))["rows"])
+        seen = self._chunks.sweep(self._pool, Look(self.belief, self.points, BLENDING[self._share]))
+        self._n_rows = float(seen.get("rows", self._n_rows))
         if self._begun:
             self._engine.resume()
         self._begun = True
@@ -244,7 +255,7 @@ class BagPropagation:
 
     def resume(self, belief: Belief) -> None:
         """Start from the rows and sites that the chunks remember, looking from another belief at first."""
-        self._chunks.sweep(pool_step, Look(draws_of(belief, self.points), 1.0))
+        self._chunks.sweep(self._pool, Look(belief, self.points, 1.0))
         self._engine.resume()
         self._begun = True
 

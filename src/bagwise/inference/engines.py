@@ -17,6 +17,7 @@ from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import GaussianPosterior
+from bagwise.inference.bag_curves import curve_step
 from bagwise.inference.bag_propagation import BagPropagation, joined_posterior
 from bagwise.inference.chunks import OfColumn
 from bagwise.inference.expectation_propagation import ExpectationPropagation
@@ -83,20 +84,46 @@ def by_messages(features: Features, bags: Bags, evidence: CountEvidence, limits:
     return Inferred(state.posterior(), trace, state.log_evidence)
 
 
-def by_bag_sites(features: Features, bags: Bags, evidence: CountEvidence, limits: Limits, seed: int) -> Inferred:
-    """One site per labelled bag, label column after label column; an error where they do not settle."""
+def by_bag_sites(
+    features: Features, bags: Bags, evidence: CountEvidence, limits: Limits, seed: int, *, curved: bool = False
+) -> Inferred:
+    """One site per labelled bag, label column after label column; an error where they do not settle.
+
+    ``curved`` then goes on to sites that match the moments of the label instead of those of a line.
+    """
     chunks = chunks_of(features, bags, ProbitCounts(evidence))
     parts: list[Inferred] = []
     for column in range(evidence.labels.shape[1]):
         state = BagPropagation(chunks.through(OfColumn(column)), features.n_columns, features.device, seed)
-        trace = iterate(state.step, name="log evidence", **limits.of("bag-ep"))
-        if not trace.interrupted:
-            state.finish()
-            _judge(trace, state.plausible(_ceiling(features, evidence)[[column]]), "sites", limits.nearly)
-        parts.append(Inferred(state.posterior(), trace, state.log_evidence))
-        if trace.interrupted:
+        ceiling = _ceiling(features, evidence)[[column]]
+        found = _settled_sites(state, limits, ceiling)
+        parts.append(_by_curves(state, found, limits, ceiling) if curved and found.trace.converged else found)
+        if parts[-1].trace.interrupted:
             break
     return _side_by_side(parts, evidence.labels.shape[1])
+
+
+def _settled_sites(state: BagPropagation, limits: Limits, ceiling: torch.Tensor) -> Inferred:
+    trace = iterate(state.step, name="log evidence", **limits.of("bag-ep"))
+    if not trace.interrupted:
+        state.finish()
+        _judge(trace, state.plausible(ceiling), "sites", limits.nearly)
+    return Inferred(state.posterior(), trace, state.log_evidence)
+
+
+def _by_curves(state: BagPropagation, lines: Inferred, limits: Limits, ceiling: torch.Tensor) -> Inferred:
+    """Sites that match moments, from where lines have settled; the answer of lines where these do not settle."""
+    state.look_by(curve_step)
+    try:
+        found = _settled_sites(state, limits, ceiling)
+    except NumericalError as error:
+        warn_user(
+            f"sites that match the moments of labels did not settle ({error}); the answer is that of lines instead, "
+            "and ranges may be too narrow where most labels are certain.",
+            ConvergenceWarning,
+        )
+        return lines
+    return found._replace(trace=one_after_the_other([lines.trace, found.trace]))
 
 
 def _side_by_side(parts: list[Inferred], n_labels: int) -> Inferred:

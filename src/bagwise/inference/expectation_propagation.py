@@ -93,10 +93,8 @@ def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sum
 
 def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
     """log Z_b, the new messages, and which of them stay as they are because they cannot be computed."""
-    s = torch.sqrt(1.0 + without.variance)
-    z = _shifted(chunk.design, without.mean) / s
-    log_z, g = chunk.evidence.terms(z, chunk.design.segments)
-    g1, g2 = g / s, -(z * g + g.square()) / s.square()
+    mean = _shifted(chunk.design, without.mean)
+    log_z, g1, g2 = chunk.evidence.slopes(mean, without.variance, chunk.design.segments)
     shrink = 1.0 + without.variance * g2
     usable = without.sound & (shrink > _LEAST)
     shrink = torch.where(usable, shrink, torch.ones_like(shrink))

@@ -187,7 +187,7 @@ def _inferred(model: Any, features: Features, bags: Bags, evidence: CountEvidenc
         try:
             if model.inference_ == "ep":
                 return by_messages(features, bags, evidence, limits)
-            return by_bag_sites(features, bags, evidence, limits, model.seed_)
+            return by_bag_sites(features, bags, evidence, limits, model.seed_, curved=True)
         except NumericalError as error:
             _fall_back(model, error, evidence)
     return by_mean_field(features, bags, evidence, limits)
