@@ -93,12 +93,30 @@ MUTANTS = [
             "own = -0.5 * torch.log(d) + kappa[:, None] * nu.square() / (2.0 * d)",
             "own = -0.5 * torch.log(d)",
         ),
-        ("the second derivative misses a term", "-(z * g + g.square()) / s.square()", "-g.square() / s.square()"),
         (
             "the evidence misses half the determinant",
             "bulk = -0.5 * logdet(self._factors)",
             "bulk = -logdet(self._factors)",
         ),
+    ),
+    *mutants_of(
+        "bag_models/counts.py",
+        "inference/test_bag_propagation_by_hand.py",
+        ("the second derivative misses a term", "-(z * g + g.square()) / s.square()", "-g.square() / s.square()"),
+    ),
+    *mutants_of(
+        "inference/bag_curves.py",
+        "inference/test_bag_curves.py",
+        (
+            "places are taken to be one apart",
+            "logs = self.logs + normal + torch.log(distance)",
+            "logs = self.logs + normal",
+        ),
+        ("the spread is around the cavity", "(self.places - centre).square()", "(self.places - mean).square()"),
+        ("draws keep their own u", "scaled @ draws - b * spread(rows @ draws - centre)", "scaled @ draws"),
+        ("leftovers do not shrink rows", "design.phi * torch.rsqrt(1.0 + design.kappa)[:, None]", "design.phi"),
+        ("a wrong label is as likely as twice the noise", "math.log1p(-2.0 * noise)", "math.log1p(-noise)"),
+        ("bags without a say have a slope", "torch.where(silent, 0.0, (centre - mean) / variance)", "(centre - mean)"),
     ),
     *mutants_of(
         "inference/bag_propagation.py",
