@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from sklearn.metrics import roc_auc_score
 
 import bagwise
 from bagwise import BagGP, Bags
@@ -25,22 +26,25 @@ from bagwise.inference.places import Spilled
 from bagwise.io.streamed import instance_tables, write_parts
 
 D, R = 64, 100
+FACTORS, NOISE = 6, 0.3  # what lies behind the features, and what each has of its own
 SMALLEST, LARGEST = 20, 2000
 ROW_GROUP = 65_536
 
 
 def generate(path, n_rows, seed=0):
-    """A table of bags of 20 to 2,000 rows; a bag with a row of large first and second features is positive."""
+    """A table of bags of 20 to 2,000 rows; a bag with a row whose first factor is very large is positive."""
     random = np.random.default_rng(seed)
+    loadings = random.standard_normal((FACTORS, D), dtype=np.float32)
     names = [f"x{number}" for number in range(D)]
     schema = pa.schema([("bag", pa.int64()), ("label", pa.int8()), *((name, pa.float32()) for name in names)])
     made, bag = 0, 0
     with pq.ParquetWriter(path, schema) as writer:
         while made < n_rows:
             sizes = np.exp(random.uniform(np.log(SMALLEST), np.log(LARGEST), 200)).astype(int)
-            X = random.standard_normal((sizes.sum(), D), dtype=np.float32)
+            factors = random.standard_normal((sizes.sum(), FACTORS), dtype=np.float32)
+            X = factors @ loadings + NOISE * random.standard_normal((sizes.sum(), D), dtype=np.float32)
             owners = np.repeat(np.arange(len(sizes)), sizes)
-            positive = np.bincount(owners, X[:, 0] + X[:, 1] > 4.6) > 0
+            positive = np.bincount(owners, factors[:, 0] > 3.3) > 0
             columns = [bag + owners, positive[owners].astype(np.int8), *X.T]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP)
             made, bag = made + len(X), bag + len(sizes)
@@ -68,9 +72,17 @@ def measure(path, threads, learn_rows):
     lap("fit")
     with tempfile.TemporaryDirectory() as folder:
         write_parts(instance_tables(model, bags), Path(folder) / "out.parquet")
-    lap("predict")
-    found |= {"rows": bags.n_instances, "bags": len(bags), "before": before, "peak": peak_megabytes()}
+        lap("predict")
+        found["peak"] = peak_megabytes()
+        found["auc"] = auc_of_bags(pq.read_table(Path(folder) / "out.parquet", columns=["bag", "probability"]), y)
+    found |= {"rows": bags.n_instances, "bags": len(bags), "before": before}
     return found | {"engine": model.inference_, "iterations": model.n_iter_, "sweep": sweep_ratio(model, bags, y)}
+
+
+def auc_of_bags(table, y):
+    """How well the most probable instance of every bag ranks the bags: whether anything was learned at all."""
+    largest = table.group_by("bag", use_threads=False).aggregate([("probability", "max")])
+    return roc_auc_score(y, largest["probability_max"].to_numpy())
 
 
 def sweep_ratio(model, bags, y):
@@ -104,8 +116,8 @@ def main(sizes="100000,200000,400000", threads=1, learn_rows=3_000):
     threads, learn_rows = int(threads), None if str(learn_rows) == "none" else int(learn_rows)
     print(f"D = {D}, R = {R}, bags of {SMALLEST} to {LARGEST}, {threads} thread(s), learn_rows={learn_rows}\n")
     print("Seconds are CPU seconds, sizes are megabytes.\n")
-    print("| rows | bags | iterations | open s | fit s | predict s | before fit MB | peak MB | sweep / bare |")
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("| rows | bags | rounds | open s | fit s | predict s | before fit MB | peak MB | sweep / bare | AUC |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     rows, seconds = [], []
     with tempfile.TemporaryDirectory() as folder:
         for size in map(int, sizes.split(",")):
@@ -115,9 +127,10 @@ def main(sizes="100000,200000,400000", threads=1, learn_rows=3_000):
             rows.append(got["rows"])
             seconds.append(got["fit"] + got["predict"])
             sweep, bare = got["sweep"]
+            seconds_of = " | ".join(f"{got[name]:.1f}" for name in ("open", "fit", "predict"))
             print(
-                f"| {got['rows']:,} | {got['bags']:,} | {got['iterations']} | {got['open']:.1f} | {got['fit']:.1f} | "
-                f"{got['predict']:.1f} | {got['before']:.0f} | {got['peak']:.0f} | {sweep / bare:.2f} |",
+                f"| {got['rows']:,} | {got['bags']:,} | {got['iterations']} | {seconds_of} | {got['before']:.0f} | "
+                f"{got['peak']:.0f} | {sweep / bare:.2f} | {got['auc']:.2f} |",
                 flush=True,
             )
     if len(rows) > 1:

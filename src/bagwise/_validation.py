@@ -177,8 +177,8 @@ def _keyed(y: Any) -> tuple[Iterable[Hashable], NDArray[Any]]:
     raise BagDataError(f"align: expected a dict, Series or DataFrame keyed by bag id, got {type(y).__name__}.")
 
 
-def label_of_bags(values: pd.Series, codes: Ints, ids: Sequence[str]) -> NDArray[Any]:
-    """One label per bag from a column with one entry per row; a label that varies inside a bag is an error."""
+def label_of_bags(values: pd.Series, codes: Ints, ids: Sequence[str], what: str = "label") -> NDArray[Any]:
+    """One label (or weight) per bag from a column with one entry per row; one that varies inside a bag is an error."""
     known, classes = levels(values, f"column {values.name!r}")
     lowest = np.full(len(ids), len(classes), dtype=np.int64)
     highest = np.full(len(ids), -1, dtype=np.int64)
@@ -188,9 +188,10 @@ def label_of_bags(values: pd.Series, codes: Ints, ids: Sequence[str]) -> NDArray
     if len(varying):
         bag = int(varying[0])
         seen = values[codes == bag].unique()[:5].tolist()
+        hint = " Labels of single instances go into instance_label." if what == "label" else ""
         raise BagDataError(
-            f"column {values.name!r}: the label of bag {ids[bag]!r} varies inside the bag (found {seen}); a bag label "
-            "must be the same on every row of its bag. Labels of single instances go into instance_label."
+            f"column {values.name!r}: the {what} of bag {ids[bag]!r} varies inside the bag (found {seen}); a bag "
+            f"{what} must be the same on every row of its bag.{hint}"
         )
     first = np.unique(codes, return_index=True)[1]
     label: NDArray[Any] = values.to_numpy()[first]

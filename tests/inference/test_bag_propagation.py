@@ -380,3 +380,27 @@ def test_log_evidence_of_large_bags_is_near_importance_sampling(seed):
     expected, error = importance_sampled(state, phi, kappa, sizes, y)
     assert error < 0.15
     assert abs(float(state.log_evidence) - expected) < 1.7 + 4 * error  # theory 13.3: within 1.7 nats
+
+
+# ---------------------------------------------------------------- how far rows follow
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "turns", "less"), [(100, False, True), (100, True, True), (10**6, False, False), (10**6, True, True)]
+)
+def test_of_many_rows_less_is_followed_only_if_the_mean_goes_to_and_fro(n_rows, turns, less):
+    state = BagPropagation(InMemory([]), 2, CPU, 0)
+    state._n_rows = n_rows
+    for turn in range(20):
+        state._moves = [*state._moves[-7:], torch.ones(2, 1) * (-1.0) ** (turn * turns)]
+        state._adapt(1.0)
+    assert (state._share > 0) == less
+
+
+def test_number_of_rows_is_that_of_labelled_bags():
+    phi, kappa, sizes, y = problem(0)
+    y[1] = NAN
+    state = BagPropagation(chunked(phi, kappa, labels_of(y, sizes), cuts=[0, 2, 5]), 2, CPU, 0)
+    state.step()
+    assert state._n_rows == sizes.sum() - sizes[1]
+    assert len(state._moves) == 1

@@ -42,8 +42,8 @@ MUTANTS = [
         ("what is left is not lowered", "(rest - columns[-1].square()).clamp(min=0.0)", "rest"),
         (
             "features are not taken off the kernel",
-            "kernels.pairs(kernel, x, x[own]) - torch.linalg.vecdot(phi, phi[own])",
-            "kernels.pairs(kernel, x, x[own])",
+            "alike - in_stretches(",
+            "alike - 0.0 * in_stretches(",
         ),
     ),
     *mutants_of(

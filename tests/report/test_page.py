@@ -13,10 +13,13 @@ from bagwise.datasets import load_digit_bags, make_bags
 from bagwise.evidence.statements import Evidence, count, fraction, label
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, count_report, fraction_report, instance_report
+from bagwise.plots import FractionDisplay
+from bagwise.predict.counts import FractionSummary
 from bagwise.report import write_report
 from bagwise.report.answers import collect
 from bagwise.report.bag_cards import INSTANCES_SHOWN, ROWS_SHOWN
 from bagwise.report.content import mixing, mixing_warning, number, outcome, reports
+from bagwise.report.figures import fraction_figure
 
 VOID = {"meta", "img", "br", "input"}
 SCRIPTS = [{"type": "application/json", "id": "bag-data"}, {}]  # what the table of bags needs, and no other
@@ -138,6 +141,28 @@ def test_size_of_the_page_is_bounded(tmp_path, model):
     assert page.count("li") <= 10 * INSTANCES_SHOWN
     assert page.count("tr") < ROWS_SHOWN + 60
     assert f"The {ROWS_SHOWN} most probable of 3000" in page.text
+
+
+def test_size_does_not_grow_with_the_number_of_bags(tmp_path, model, monkeypatch):
+    monkeypatch.setattr("bagwise.report.bag_cards.MOST_IN_TABLE", 200)
+    sizes = []
+    for n_bags in (300, 1500):
+        bags, y, _ = make_bags(n_bags, (1, 2), 4, random_state=1)
+        path = write_report(model, bags, y, tmp_path / "r.html")
+        sizes.append(path.stat().st_size)
+        page = Page(path)
+        assert "Only the first 200 in this order can be searched and sorted here" in page.text
+        assert f"{ROWS_SHOWN} most probable of {n_bags} bags" in page.text
+    assert sizes[1] < 1.2 * sizes[0]  # what grows is how finely curves are drawn
+
+
+def test_shares_of_very_many_bags_are_drawn_as_pixels(monkeypatch):
+    random = np.random.default_rng(0)
+    stated, lower, width = random.random(400), 0.9 * random.random(400), 0.1 * random.random(400)
+    display = FractionDisplay(stated, FractionSummary(lower + width / 2, lower, lower + width))
+    drawn = len(fraction_figure(display))
+    monkeypatch.setattr("bagwise.plots.fraction.MOST_DRAWN", 300)
+    assert len(fraction_figure(display)) < 0.7 * drawn
 
 
 def test_large_pictures_are_made_small(tmp_path):

@@ -7,6 +7,7 @@ import signal
 
 import dask
 import distributed.utils
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -17,6 +18,10 @@ from tests.scale.mortal import LONG, SMALL, problem
 
 import bagwise
 from bagwise import BagDataError, Bags
+from bagwise.bag_models.counts import ProbitCounts
+from bagwise.evidence.counts import CountEvidence
+from bagwise.inference.expectation_propagation import ExpectationPropagation
+from bagwise.inference.places import chunks_of
 from bagwise.models import discover
 from bagwise.models._base.state import pack
 
@@ -73,6 +78,7 @@ def test_cluster_equals_one_process_to_the_last_bit(client, case, tmp_path):
     with bagwise.scale.on(client, chunks_per_task=chunks_per_task):
         model = discover()[name](**settings).fit(bags, y)
     assert digest(model) == serial(name, settings, bags, y)
+    assert model.threads_ == 1
 
 
 def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
@@ -95,6 +101,26 @@ def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
     assert n_shards > 2
     assert len(tasks) == 24
     assert max(tasks) <= n_shards * (2 + 10) + 10 + 5  # a chain of ten sweeps at most, and what they were asked
+
+
+@pytest.mark.statistical
+def test_tasks_and_memory_of_the_scheduler_stay_flat_over_a_hundred_sweeps(client):
+    bags, y = problem()
+    features = bagwise.MILGPProbit(**SMALL).fit(bags, y).features_
+    evidence = ProbitCounts(CountEvidence(y[:, None].astype(float), bags.sizes))
+    seen = []
+    with bagwise.scale.on(client):
+        engine = ExpectationPropagation(chunks_of(features, bags, evidence), features.n_columns, 1, features.device)
+        for _ in range(50):
+            engine.step()  # two sweeps: new messages, and what they add up to
+            seen.append(client.run_on_scheduler(_tasks_and_memory))
+    tasks, memory = np.array(seen).T
+    assert tasks[-10:].max() <= tasks[5:15].max()  # what is written down every ten sweeps leaves no tasks behind
+    assert memory[-10:].max() - memory[5:15].max() < 20e6
+
+
+def _tasks_and_memory(dask_scheduler):
+    return len(dask_scheduler.tasks), dask_scheduler.proc.memory_info().rss
 
 
 def killed(target, *arguments):

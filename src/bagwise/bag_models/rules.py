@@ -22,7 +22,7 @@ from bagwise.bag_models.soft_max import POOLINGS, Pooling, hard_witness, soft_wi
 from bagwise.exceptions import ModelFileError
 from bagwise.gp.latent import LatentBags, copies
 from bagwise.gp.leftovers import RANK
-from bagwise.numerics.blocks import blocks
+from bagwise.numerics.blocks import blocks, in_stretches
 from bagwise.numerics.segments import Segments
 
 DECISIONS = ("probability", "mode")
@@ -123,7 +123,7 @@ class AtLeastOne(LabelRule):
         sums = torch.zeros(len(best), 3, dtype=torch.float64, device=best.device)
         products = sums.new_zeros(len(best), 3, 3)
         for _, scores in latent.scores(column):
-            whole = -torch.expm1(latent.over_people(latent.link.log_probability(-scores)))
+            whole = -torch.expm1(_log_all_negative(latent, scores))
             series = torch.stack([whole, *copies(latent.link, scores[best], sizes)], dim=1)  # (b, 3, some draws)
             sums += series.sum(2)
             products += series @ series.mT
@@ -133,7 +133,12 @@ class AtLeastOne(LabelRule):
 
     def _blocks(self, latent: LatentBags, column: int, turn: int) -> Iterator[tuple[slice, Tensor]]:
         for some, scores in latent.scores(column, turn):
-            yield some, latent.over_people(latent.link.log_probability(-scores))
+            yield some, _log_all_negative(latent, scores)
+
+
+def _log_all_negative(latent: LatentBags, scores: Tensor) -> Tensor:
+    """Σ log P(yᵢ = 0) over the bags at some scores (n, some draws)."""
+    return latent.over_people(in_stretches(lambda rows: latent.link.log_probability(-rows), scores))
 
 
 @dataclass(frozen=True)

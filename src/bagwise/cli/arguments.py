@@ -100,3 +100,11 @@ WeightColumn = Annotated[
     str | None,
     typer.Option("--weight", metavar="COL", help="Column with the number of individuals that a row stands for."),
 ]
+BagWeightColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--bag-weight",
+        metavar="COL",
+        help="Column with the weight of the bag, the same on all its rows: 2 counts as if the bag were there twice.",
+    ),
+]

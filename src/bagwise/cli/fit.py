@@ -10,6 +10,7 @@ import typer
 
 from bagwise.cli.arguments import (
     BagColumn,
+    BagWeightColumn,
     CandidateColumns,
     CountColumns,
     Data,
@@ -62,6 +63,7 @@ def fit(
     candidates: CandidateColumns = None,
     known: KnownColumn = None,
     weight: WeightColumn = None,
+    bag_weight: BagWeightColumn = None,
     features: FeatureColumns = None,
     ignore: IgnoredColumns = None,
     part: PartColumn = None,
@@ -78,23 +80,24 @@ def fit(
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     named = chosen(label, fraction, count, candidates)
     names, unused = parse_names(features), parse_names(ignore)
-    described = (weight, part, part_label, group, *parse_names(meta))
+    described = (weight, bag_weight, part, part_label, group, *parse_names(meta))
     refuse_mistyped(data, (bag, known, *names_of(named), *names, *unused, *described))
     _check_model(model)
     from bagwise.cli import evidence as cli_evidence
-    from bagwise.cli.layout import at_two_levels, layout_notes, layout_of, with_part_label
+    from bagwise.cli.layout import at_two_levels, layout_notes, layout_of, with_columns_of_bags, without_bag_weight
     from bagwise.scale import on_address, within
 
     stated = named or cli_evidence.usual(model)
     estimator = _estimator(model, stated, known, settings or [])
     check_outputs({"--output": output, "--set checkpoint": _checkpoint(estimator)}, (data,))
     layout = layout_of(part, group, meta, table, skip_bad)
-    wanted = with_part_label(layout, part_label)
+    wanted = with_columns_of_bags(layout, part_label, bag_weight)
     with within(memory=memory, cache=cache) if cluster is None else on_address(cluster, memory=memory):
         read = cli_evidence.read_for_fit(data, bag, stated, known, names, unused, weight=weight, layout=wanted)
-        found = at_two_levels(read, part_label)
+        weighed = without_bag_weight(read, bag_weight)
+        found = at_two_levels(weighed.data, part_label)
         started = time.perf_counter()
-        estimator.fit(found.bags, found.y)
+        estimator.fit(found.bags, found.y, sample_weight=weighed.weight)
     notes = cli_evidence.columns(data, bag, stated, known, found, weight)
     estimator.save(output, notes=notes | layout_notes(layout))
     say_fitted(estimator, found.bags, time.perf_counter() - started, output)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bagwise.gp import kernels
+from bagwise.numerics.blocks import in_stretches
 from bagwise.numerics.segments import Segments
 
 RANK = 32
@@ -59,7 +60,8 @@ def _column(
 ) -> Tensor:
     """The next column of U: C against the pivot of the bag, less what the columns before explain, over its root."""
     own = segments.spread(pivots)
-    covariance = kernels.pairs(kernel, x, x[own]) - torch.linalg.vecdot(phi, phi[own])
+    alike = in_stretches(lambda rows, pivot: kernels.pairs(kernel, rows, x[pivot]), x, own)
+    covariance = alike - in_stretches(lambda rows, pivot: torch.linalg.vecdot(rows, phi[pivot]), phi, own)
     for column in columns:
         covariance = covariance - column * column[own]
     root = rest[pivots].clamp(min=_NOTHING).sqrt()

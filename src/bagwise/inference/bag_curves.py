@@ -32,6 +32,7 @@ from bagwise.inference.bag_propagation import (
 from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, Sums
 from bagwise.inference.expectation_propagation import Sites
+from bagwise.numerics.blocks import in_stretches
 from bagwise.numerics.segments import BagWeights, Segments
 from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_negative_side, log_pdf
 
@@ -112,7 +113,7 @@ def _directions(design: Design, draws: Tensor) -> Tensor:
     """a = Σᵢ E[h(−zᵢ)]/sᵢ φᵢ, (b, R)."""
     s = torch.sqrt(1.0 + design.kappa)
     z = (design.phi @ draws) / s[:, None]
-    slope = torch.exp(log_pdf(z) - log_negative_side(z)).mean(1) / s
+    slope = in_stretches(lambda rows: torch.exp(log_pdf(rows) - log_negative_side(rows)).mean(1), z) / s
     return design.segments.sum(slope[:, None] * design.phi)
 
 
@@ -146,10 +147,12 @@ def _curves(
     b = (scaled * spread((white @ inverse) / variance[:, None])).sum(1)[:, None]
     middle = scaled @ draws - b * spread(rows @ draws - centre)
     sd = variance.sqrt()
+    reach = b * spread(sd)[:, None]
     steps = torch.arange(-_REACH, _REACH + 0.5 * _APART, _APART, dtype=rows.dtype, device=rows.device)
     logs = []
     for step in steps:
-        negative = design.segments.sum(log_negative_side(middle + b * spread(sd)[:, None] * step))
+        seen = in_stretches(lambda z, far, step=step: log_negative_side(z + far * step), middle, reach)
+        negative = design.segments.sum(seen)
         logs.append(_log_label(negative, labels, noise).logsumexp(1) - math.log(draws.shape[1]))
     return centre + sd[:, None] * steps, torch.stack(logs, dim=1), _APART * sd
 

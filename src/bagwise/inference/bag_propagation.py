@@ -11,6 +11,7 @@ and expectation propagation over such rows is ordinary too. So the two alternate
 that say something else than a label keep their messages to single instances; both add to one precision.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple, cast
 
@@ -27,6 +28,7 @@ from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, Chunks, Step, Sums
 from bagwise.inference.expectation_propagation import ExpectationPropagation, Sites
 from bagwise.inference.loop import Report
+from bagwise.numerics.blocks import in_stretches
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import log_at_least_one, log_negative_side, log_pdf, ndtri_exp
 
@@ -36,6 +38,7 @@ _SWEEPS = 6  # over the sites of all bags between two linearisations
 _DAMPING = (0.8, 0.4, 0.2)
 _FADING = 0.7  # of what directions still follow, from look to look
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
+MANY_ROWS = 50_000  # of which less is followed only if the mean of v goes to and fro: rounds that drift are too dear
 
 
 class _Score(torch.autograd.Function):
@@ -76,16 +79,21 @@ def linearise(phi: Tensor, kappa: Tensor, segments: Segments, draws: Tensor) -> 
     """
     s = torch.sqrt(1.0 + kappa)
     z = (phi @ draws) / s[:, None]
-    log_negative = log_negative_side(z)
+    log_negative = in_stretches(log_negative_side, z)
     S = segments.sum(log_negative)
     g: Tensor = _Score.apply(S)  # type: ignore[no-untyped-call]
-    slope = torch.exp(segments.spread(S - log_pdf(g)) + log_pdf(z) - log_negative).mean(1) / s
+    slope = in_stretches(_mean_slope, segments.spread(S - log_pdf(g)), z, log_negative) / s
     rows = segments.sum(slope[:, None] * phi)
     centre = draws.mean(1)
     expected = g.mean(1)
     noise = (g - expected[:, None] - rows @ (draws - centre[:, None])).square().mean(1)
     scale = torch.rsqrt(1.0 + noise)
     return BagRows(scale[:, None] * rows, scale * (expected - rows @ centre))
+
+
+def _mean_slope(log_weight: Tensor, z: Tensor, log_negative: Tensor) -> Tensor:
+    """The mean over draws of weight · h(−z), per row."""
+    return torch.exp(log_weight + log_pdf(z) - log_negative).mean(1)
 
 
 def standard_points(dimension: int, seed: int) -> Tensor:
@@ -147,7 +155,8 @@ def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Po
     new = linearise(seen.phi, seen.kappa, seen.segments, draws)
     rows = new if pooled is None else pooled.bag_rows().blended(new, look.share)
     sites = None if pooled is None else pooled.sites
-    return {}, Pooled(pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
+    seen_rows = {"rows": torch.tensor(float(len(seen.phi)), device=seen.phi.device)}
+    return seen_rows, Pooled(pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
 
 
 def has_label(chunk: Chunk) -> Tensor:
@@ -222,6 +231,8 @@ class BagPropagation:
         self.points = standard_points(n_columns, seed).to(device)
         self._engine = ExpectationPropagation(_PooledChunks(chunks), n_columns, 1, device, _DAMPING)
         self._residuals: list[float] = []
+        self._moves: list[Tensor] = []
+        self._n_rows = 0.0
         self._share, self._begun, self._pool = 0, False, cast(Step, pool_step)
         self._then: Step | None = None
         self._follow, self._fading = 1.0, 1.0
@@ -232,12 +243,13 @@ class BagPropagation:
         Rows follow less and less, so that they come to rest wherever they go.
         """
         self._pool, self._then, self._share, self._residuals = pool, then, 0, []
-        self._fading = _FADING
+        self._moves, self._fading = [], _FADING
 
     def step(self) -> Report:
         """One linearisation and a few sweeps over the sites; the residual is how far the mean of v moved."""
         before = self.belief.mean
-        self._chunks.sweep(self._pool, Look(self.belief, self.points, self._follow * BLENDING[self._share]))
+        look = Look(self.belief, self.points, self._follow * BLENDING[self._share])
+        self._n_rows = float(self._chunks.sweep(self._pool, look).get("rows", self._n_rows))
         self._follow *= self._fading
         if self._begun:
             self._engine.resume()
@@ -246,7 +258,8 @@ class BagPropagation:
             self._chunks.sweep(self._then, Look(self.belief, self.points, 1.0))
         for _ in range(_SWEEPS):
             self._engine.step()
-        residual = float((self.belief.mean - before).abs().max())
+        self._moves = [*self._moves[1 - _PATIENCE :], self.belief.mean - before]
+        residual = float(self._moves[-1].abs().max())
         self._adapt(residual)
         return Report(float(self.log_evidence.sum()), residual)
 
@@ -288,14 +301,22 @@ class BagPropagation:
         return self._engine.posterior()
 
     def _adapt(self, residual: float) -> None:
-        """Follow less of what is seen when the residual has hardly fallen for a while."""
+        """Follow less of what is seen when the residual has hardly fallen for a while.
+
+        That ends circles. A mean that drifts one way only gets there later; of few rows that costs nothing.
+        """
         if not math.isfinite(residual):
             raise NumericalError("the linearised bags left the range of floating point numbers")
         self._residuals.append(residual)
         recent, earlier = self._residuals[-_PATIENCE:], self._residuals[:-_PATIENCE]
-        if earlier and min(recent) >= _FALL * min(earlier) and self._share < len(BLENDING) - 1:
+        if earlier and min(recent) >= _FALL * min(earlier) and self._share < len(BLENDING) - 1 and not self._drifts():
             self._share += 1
             self._residuals = [residual]
+
+    def _drifts(self) -> bool:
+        """Whether there are many rows and none of the last moves turned back."""
+        turned = any(bool((one * other).sum() < 0) for one, other in itertools.pairwise(self._moves))
+        return self._n_rows > MANY_ROWS and not turned
 
 
 def joined_posterior(columns: list[GaussianPosterior]) -> GaussianPosterior:

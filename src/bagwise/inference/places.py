@@ -32,6 +32,10 @@ _UNKNOWN_MEMORY = 2**34  # bytes, where the system does not tell
 class ChunkPlace(Protocol):
     """Somewhere to hold chunks."""
 
+    @property
+    def threads(self) -> int | None:
+        """Of every step; None for as many as torch uses."""
+
     def chunks(
         self, features: Features, bags: Bags, model: BagModel, integrated: bool, remembered: Sequence[Any] | None
     ) -> HeldChunks:
@@ -114,6 +118,11 @@ def machine_memory() -> int:
         return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return _UNKNOWN_MEMORY
+
+
+def threads_of_steps() -> int:
+    """How many threads every step uses now."""
+    return PLACE.get().threads or torch.get_num_threads()
 
 
 @contextmanager

@@ -75,11 +75,12 @@ class BagGP(ChainAnswers, AnswersInClasses):
         bags, else that of expectation propagation, or a Laplace approximation from the moments of counts where these
         are pinned down and messages do not settle. Use False to keep everything as given, which is faster.
     learn_rows : int or None
-        Largest number of instances that the kernel is learned from, in bags that are chosen at random. None allows all:
-        the search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500 instances
-        each) and goes on to more only where these ask for another kernel. Set it where learning takes too long. Where
-        counts are pinned down never more than about 3,000 are used. For classes None stops after the first 3,000 (at
-        least 12 bags for every class); name a larger number to go on.
+        Largest number of instances that the kernel is learned from, in bags that are chosen at random. None is 100,000.
+        The search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500 instances
+        each) and goes on to more only where these ask for another kernel. Set it where learning takes too long, or
+        where a larger table shall be used as a whole. Where counts are pinned down never more than about 3,000 are
+        used. For classes None stops after the first 3,000 (at least 12 bags for every class); name a larger number to
+        go on.
     learn_inducing : bool
         Learn the positions of the inducing inputs together with the kernel. Use it where few inducing inputs must do,
         for there are then many more parameters to learn.
@@ -90,7 +91,8 @@ class BagGP(ChainAnswers, AnswersInClasses):
         Whether the size of a bag has an effect by itself: a column log n, the logarithm of the number of instances,
         is added to the features of every instance. "auto" keeps the column where it raises the log evidence, at the
         kernel that was learned without it, by more than one nat; it asks only where labels are all that bags state and
-        the bags differ in size. Use False where a bag must not be judged by its size.
+        the bags differ in size. Of more than 100,000 instances it asks a random choice of bags with as many. Use False
+        where a bag must not be judged by its size.
     group_effect : {"auto", True, False}, float or pair of floats
         Whether bags have effects besides the features: f(x) + u + c, with u common to the bag and c common to those of
         its individuals who have the same features, both normal and drawn anew for every bag. True learns how large

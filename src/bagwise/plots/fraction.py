@@ -13,6 +13,8 @@ from bagwise.predict.counts import FractionSummary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_DRAWN = 2000  # bags as lines and dots of their own; more are drawn as pixels, which take less room in a file
+
 
 class FractionDisplay(_Display):
     """Stated share of positives against the expected one, with its interval; orange where the interval misses it."""
@@ -45,7 +47,8 @@ class FractionDisplay(_Display):
         for held, colour in ((True, BLUE), (False, ORANGE)):
             chosen = (self._held() == held) & ~np.isnan(self.stated)
             mean, lower, upper = (part[chosen] for part in self.expected)
-            ax.vlines(self.stated[chosen], lower, upper, color=colour, alpha=0.35, linewidth=1.2)
-            ax.scatter(self.stated[chosen], mean, s=14, color=colour, zorder=3, clip_on=False)
+            many: dict[str, Any] = {"color": colour, "rasterized": len(self.stated) > MOST_DRAWN}
+            ax.vlines(self.stated[chosen], lower, upper, alpha=0.35, linewidth=1.2, **many)
+            ax.scatter(self.stated[chosen], mean, s=14, zorder=3, clip_on=False, **many)
         unit_square(ax, "stated share", "expected share and its interval")
         return self

@@ -19,6 +19,7 @@ Ints = NDArray[np.int64]
 
 INSTANCES_SHOWN = 12
 ROWS_SHOWN = 100
+MOST_IN_TABLE = 10_000  # bags that the page holds: some hundred bytes each
 UNKNOWN = "–"
 
 
@@ -48,7 +49,7 @@ class BagCard:
 
 @dataclass(frozen=True)
 class BagTable:
-    """All bags as rows of plain values; ``kinds`` says of every column what it holds."""
+    """Bags as rows of plain values, the first of very many; ``kinds`` says of every column what it holds."""
 
     header: tuple[str, ...]
     kinds: tuple[str, ...]  # "text", "number" or "probability"
@@ -167,7 +168,7 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
 
 
 def table_of_bags(answers: Answers, n_labels: int, about: Mapping[str, Sequence[Any]]) -> BagTable:
-    """Every bag, the most probable by the first label first; ``about`` are the user's own columns."""
+    """The bags, the most probable by the first label first; ``about`` are the user's own columns."""
     if answers.of_shares:
         return _table_of_shares(answers, about)
     columns: list[tuple[str, str, Sequence[Any]]] = [
@@ -181,13 +182,11 @@ def table_of_bags(answers: Answers, n_labels: int, about: Mapping[str, Sequence[
         intervals = [_interval(expected, number) for number in range(len(answers.bags))]
         columns.append(("expected fraction (90 % interval)", "text", intervals))
     columns += [(name, "text", list(map(str, values))) for name, values in about.items()]
-    header, kinds, values = zip(*columns, strict=True)
-    order = np.argsort(-answers.bag_probability[:, 0], kind="stable")
-    return BagTable(header, kinds, [[column[number] for column in values] for number in order])
+    return _first_rows(columns, answers.bag_probability[:, 0])
 
 
 def _table_of_shares(answers: Answers, about: Mapping[str, Sequence[Any]]) -> BagTable:
-    """Every bag that states a share beside what was expected of it."""
+    """Bags that state a share beside what was expected of it."""
     assert answers.counts is not None
     expected, everyone = answers.counts.expected, range(len(answers.bags))
     columns: list[tuple[str, str, Sequence[Any]]] = [
@@ -199,9 +198,14 @@ def _table_of_shares(answers: Answers, about: Mapping[str, Sequence[Any]]) -> Ba
         ("stated", "text", [_stated(answers, b, 0) for b in everyone]),
         *((name, "text", list(map(str, values))) for name, values in about.items()),
     ]
+    return _first_rows(columns, answers.surprise())
+
+
+def _first_rows(columns: Sequence[tuple[str, str, Sequence[Any]]], rank: Floats) -> BagTable:
+    """Columns of all bags as rows, the highest rank first."""
     header, kinds, values = zip(*columns, strict=True)
-    order = np.argsort(-answers.surprise(), kind="stable")
-    return BagTable(header, kinds, [[column[b] for column in values] for b in order])
+    order = np.argsort(-rank, kind="stable")[:MOST_IN_TABLE]
+    return BagTable(header, kinds, [[column[number] for column in values] for number in order])
 
 
 def _label_columns(answers: Answers, column: int) -> Iterator[tuple[str, str, Sequence[Any]]]:

@@ -120,6 +120,12 @@ class StoredRows:
         if self._kept is None or not np.array_equal(self._kept[0].rows, rows):
             self._kept = _Kept(rows, self.shape[1], self.dtype), 0
 
+    def put_aside(self) -> NDArray[Any] | None:
+        """The rows that ``keep`` announced, where all of them have come by; they need not be read again."""
+        if self._kept is None or not self._kept[0].seen.all():
+            return None
+        return self._kept[0].values.copy()
+
     def of_bags(self, offsets: Ints, numbers: Ints) -> "StoredRows":
         """The rows of some bags, one after the other, unread; ``offsets`` say where all bags begin."""
         return StoredRows(self._source, self._owners, self._names, self._runs(offsets[numbers], offsets[numbers + 1]))

@@ -32,7 +32,7 @@ def labels_of(y, bags):
 
 def many_sizes(n_bags=300, largest=1500):
     """Bags of one row up to many, whose single feature is the number of their bag."""
-    sizes = np.unique(np.geomspace(1, largest, n_bags).astype(int)).repeat(3)
+    sizes = np.unique(np.geomspace(1, largest, n_bags).astype(int))
     index = np.repeat(np.arange(len(sizes)), sizes)
     bags = Bags(index[:, None].astype(float), index)
     return bags, labels_of(np.arange(len(bags)) % 2, bags)
@@ -144,6 +144,18 @@ def test_learn_rows_limits_the_rows_of_every_stage(rows):
     assert most < bags.n_instances
 
 
+def test_very_many_rows_must_promise_more_for_another_kernel():
+    class Search:
+        inverse_curvature = None
+
+        def expected_gain(self, curvature, share):
+            return 0.2
+
+    few, many = (Bags(np.zeros((n, 1)), np.zeros(n)) for n in (learn.STAGES[-1], learn.STAGES[-1] + 1))
+    assert not learn._stays(Search(), Search(), 1, few)
+    assert learn._stays(Search(), Search(), 1, many)
+
+
 def test_at_least_so_many_bags_take_part_however_large_they_are():
     sizes = np.full(80, 600)
     index = np.repeat(np.arange(80), sizes)
@@ -165,8 +177,24 @@ def test_learn_rows_is_kept_to_whatever_the_bags():
     bags, evidence = many_sizes()
     for by_bags in (False, True):
         for rows in (200, 1000, 20_000):
-            for some, _ in stages(bags, evidence, rows=rows, by_bags=by_bags)[-1:]:
+            for some, _ in stages(bags, evidence, rows=rows, by_bags=by_bags):
                 assert some.n_instances <= rows or len(some) == 1
+
+
+def test_every_stage_has_more_bags_than_the_last():
+    sizes = np.full(300, 600)
+    bags = Bags(np.zeros((sizes.sum(), 1)), np.repeat(np.arange(300), sizes))
+    evidence = labels_of(np.arange(300) % 2, bags)
+    for rows, expected in ((4_000, [8]), (40_000, [60, 80]), (None, [60, 200])):
+        assert [len(some) for some, _ in stages(bags, evidence, rows=rows)] == expected
+
+
+def test_no_more_rows_are_learned_from_than_need_be(monkeypatch):
+    bags, evidence = many_sizes()
+    assert stages(bags, evidence)[-1][0].n_instances == bags.n_instances
+    monkeypatch.setattr(learn, "MOST_ROWS", bags.n_instances - 1)
+    assert stages(bags, evidence)[-1][0].n_instances < bags.n_instances
+    assert stages(bags, evidence, rows=bags.n_instances)[-1][0].n_instances == bags.n_instances
 
 
 def test_bags_with_other_evidence_than_labels_stay_whole():

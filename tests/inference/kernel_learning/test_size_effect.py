@@ -68,6 +68,19 @@ def test_gain_that_cannot_be_told_is_no_number_and_so_never_enough(monkeypatch):
     assert not gain > LEAST_GAIN
 
 
+def test_of_very_many_rows_some_whole_bags_are_asked(monkeypatch):
+    bags = noise_bags(np.tile(spread_sizes(), 5))
+    evidence = labels_of(np.where(bags.sizes > 9, 1.0, 0.0), bags)
+    features, asked, ask = features_of(bags, bias=3.0), [], size_effect.by_bag_sites
+    monkeypatch.setattr(size_effect, "by_bag_sites", lambda f, some, *rest: asked.append(some) or ask(f, some, *rest))
+    monkeypatch.setattr(size_effect, "MOST_ROWS", 1000)
+    assert gain_of_sizes(features, bags, evidence, 0) > LEAST_GAIN
+    assert {some.n_instances <= 1000 < bags.n_instances for some in asked} == {True}
+    assert set(asked[0].ids) <= set(bags.ids)
+    assert all(bags.sizes[int(name)] == size for name, size in zip(asked[0].ids, asked[0].sizes, strict=True))
+    assert np.array_equal(asked[0].ids, asked[1].ids)
+
+
 def test_only_labels_of_bags_that_differ_in_size_are_asked_about():
     bags, same = noise_bags([1, 2, 3]), noise_bags([2, 2, 2])
     assert may_have_sizes(bags, labels_of([0, 1, 0], bags))

@@ -1,13 +1,16 @@
 """A fit whose answers say nothing warns, and a fit that learned something does not."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from bagwise import GPMIL, LMVGPMIL, MIPLGP, VGPMIL, BagGP, Bags, GroupKernelMachine, LearnedNothingWarning, MILGPProbit
 from bagwise.baselines import NSK, SIL
 from bagwise.models._base import learned_nothing
+from bagwise.models._base.learned_nothing import warn_if_alike
 
 LABEL_MODELS = [BagGP(learn=False), GPMIL(learn=False), MILGPProbit(), VGPMIL(), LMVGPMIL()]
 
@@ -38,6 +41,26 @@ def test_instances_with_the_same_features_warn(model):
 @pytest.mark.parametrize("model", LABEL_MODELS[:4], ids=lambda model: type(model).__name__)
 def test_a_model_that_learned_something_does_not_warn(model):
     assert _messages(model, *_problem(4.0)) == []
+
+
+class RarePositives:
+    """Knows that rows far out are positive; its inducing inputs lie in the middle."""
+
+    features_ = SimpleNamespace(inducing=torch.zeros(3, 1), scale=torch.ones(1), shift=torch.zeros(1))
+
+    def predict_instance_proba(self, bags):
+        positive = np.where(bags.X[:, 0] > 5.0, 0.9, 1e-13)
+        return np.column_stack([1.0 - positive, positive])
+
+
+def test_rare_positives_of_a_file_are_seen_among_the_rows_that_were_put_aside(tmp_path):
+    np.save(tmp_path / "X.npy", np.where(np.arange(100) == 7, 9.0, 0.0)[:, None])
+    opened = Bags.open(tmp_path / "X.npy", np.repeat(np.arange(20), 5))
+    with pytest.warns(LearnedNothingWarning, match="nearly the same probability"):
+        warn_if_alike(RarePositives(), opened)
+    opened.X.keep(np.arange(0, 100, 7))
+    np.asarray(opened.X)
+    warn_if_alike(RarePositives(), opened)
 
 
 def test_labels_that_features_do_not_explain_warn_by_the_log_evidence():

@@ -35,11 +35,13 @@ from bagwise.inference.kernel_learning.search import (
 )
 from bagwise.inference.loop import Trace, Watch
 
-STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
+STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that may be used
+MOST_ROWS = 100_000  # that may be used unless the user says otherwise
 LEAST_BAGS = 60  # however large they are …
 LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
-_STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays
+_STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays …
+_STAYS_OF_MANY = 0.5  # … and where more rows are judged than in any stage but the last
 
 Ints = NDArray[np.int64]
 AnyEvidence = CountEvidence | ClassEvidence
@@ -118,7 +120,7 @@ def learn_features(
     for some, stated in _stages(bags, evidence, settings):
         judge = _judge(LearningSet(features, kernel, inducing, some, stated), settings)
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
-        if last is not None and _stays(search, *last, len(some)):
+        if last is not None and _stays(search, *last, some):
             break
         if last is None and begin is None and isinstance(judge, ByBags):
             parameters.set(_best_start(parameters, judge))
@@ -144,14 +146,16 @@ def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
     return max(values, key=lambda pair: pair[0])[1] if values else starts[0]
 
 
-def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, n_now: int) -> bool:
+def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, now: Bags) -> bool:
     """Whether more bags promise too little to leave the kernel that fewer have found.
 
     The curvature is that of the last search, as many times larger as there are more bags. (A parameter that is a third
-    of the standard deviation of its posterior away from the best value costs a twentieth of a nat.)
+    of the standard deviation of its posterior away from the best value costs a twentieth of a nat, and one that is a
+    whole standard deviation away half a nat. Of very many rows that standard deviation is small.)
     """
+    enough = _STAYS if now.n_instances <= STAGES[-1] else _STAYS_OF_MANY
     try:
-        return search.expected_gain(last.inverse_curvature, n_before / n_now) < _STAYS
+        return search.expected_gain(last.inverse_curvature, n_before / len(now)) < enough
     except NumericalError:
         return False
 
@@ -166,19 +170,22 @@ def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> It
     """
     stating = np.flatnonzero(np.asarray(evidence.observed().any(axis=1)))
     total = int(bags.sizes[stating].sum())
-    most = total if settings.rows is None else min(settings.rows, total)
+    most = min(MOST_ROWS if settings.rows is None else settings.rows, total)
     order = settings.random.permutation(stating)
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
-    limits = (*(rows for rows in STAGES if rows < most), most)
-    for limit in limits[:1] if settings.one_stage else limits:
+    allowed = len(order) if settings.rows is None else bags_within(kept[order], settings.rows, 1)
+    before = 0
+    for limit in (*(rows for rows in STAGES if rows < most), most)[: 1 if settings.one_stage else None]:
         if limit == total:
             yield bags[stating], evidence.of_bags(stating)
             return
-        least = 1 if limit == settings.rows else _least_bags(evidence)
-        chosen = np.sort(order[: bags_within(kept[order], limit, least)])
-        yield thinned(bags[chosen], evidence.of_bags(chosen), settings)
-        if len(chosen) == len(stating) and bags.sizes[stating].max() <= MOST_OF_A_BAG:
+        count = min(bags_within(kept[order], limit, _least_bags(evidence)), allowed)
+        if count > before:
+            chosen = np.sort(order[:count])
+            yield thinned(bags[chosen], evidence.of_bags(chosen), settings)
+        if count == len(stating) and bags.sizes[stating].max() <= MOST_OF_A_BAG:
             return
+        before = count
 
 
 def _least_bags(evidence: AnyEvidence) -> int:

@@ -13,6 +13,7 @@ from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features
 from bagwise.inference.engines import Limits, by_bag_sites
+from bagwise.inference.kernel_learning.learn import MOST_ROWS, some_bags
 from bagwise.inference.loop import SILENT
 
 LEAST_GAIN = 1.0  # nats
@@ -26,7 +27,15 @@ def may_have_sizes(bags: Bags, evidence: CountEvidence) -> bool:
 
 
 def gain_of_sizes(features: Features, bags: Bags, evidence: CountEvidence, seed: int) -> float:
-    """By how many nats a column log n raises the log evidence at the present kernel; NaN where it is not known."""
+    """By how many nats a column log n raises the log evidence at the present kernel; NaN where it is not known.
+
+    Of very many rows a random choice of whole bags is asked. What so many bags do not show by a nat is worth less than
+    a hundredth of a nat to any one of them.
+    """
+    if bags.n_instances > MOST_ROWS:
+        states = np.asarray(evidence.observed().any(axis=1))
+        chosen = some_bags(bags, states, MOST_ROWS, np.random.RandomState(seed))
+        bags, evidence = bags[chosen], evidence.of_bags(chosen)
     plain, sized = (_log_evidence(some, bags, evidence, seed) for some in (features, features.with_sizes(bags.sizes)))
     return sized - plain
 

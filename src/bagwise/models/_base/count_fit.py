@@ -79,21 +79,29 @@ def _learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
     """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
     kinds = kinds_in_question(model, bags)
     first, sized, begin = first_features(model, bags, kinds[0]), wants_sizes(model), None
+    tried: dict[Any, tuple[float, Features]] = {}
     if asks_for_sizes(model) and model.learn and may_have_sizes(bags, counts.evidence):
         learned = _learned(model, first, bags, counts, choosing=len(kinds) > 1)
         begin = learned.features
         sized = gain_of_sizes(begin, bags, counts.evidence, model.seed_) > LEAST_GAIN
         if not sized and len(kinds) == 1:
             return learned
+        if not sized:
+            tried[kinds[0]] = highest_reached(learned.trace), learned.features
     if len(kinds) > 1:
-        kind, begin = _best_kind(model, kinds, bags, counts, sized)
+        tried |= {kind: _reached(model, bags, counts, kind, sized) for kind in kinds if kind not in tried}
+        kind, begin = _best_kind(model, tried, bags, counts, sized)
         first = first_features(model, bags, kind)
     return _learned(model, with_sizes(first, bags, sized), bags, counts, begin)
 
 
-def _best_kind(model: Any, kinds: tuple[Any, ...], bags: Bags, counts: CountInput, sized: bool) -> tuple[str, Features]:
-    """The kind of the highest log evidence on the first rows to learn from, and what was learned there."""
-    tried = {kind: _reached(model, bags, counts, kind, sized) for kind in kinds}
+def _best_kind(
+    model: Any, tried: dict[Any, tuple[float, Features]], bags: Bags, counts: CountInput, sized: bool
+) -> tuple[str, Features]:
+    """The kind of the highest log evidence on the first rows to learn from, and what was learned there.
+
+    Where two kinds are close their sum is tried, too.
+    """
     values = [value for value, _ in tried.values()]
     if max(values) - min(values) < CLOSE:
         value, learned = _reached(model, bags, counts, "rbf+linear", sized)

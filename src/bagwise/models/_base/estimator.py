@@ -23,6 +23,7 @@ from bagwise.gp import kernels
 from bagwise.gp.features import Features, make_features
 from bagwise.inference.chains.diagnostics import Chains
 from bagwise.inference.loop import Trace
+from bagwise.inference.places import threads_of_steps
 from bagwise.models._base.card import Abilities
 from bagwise.models._base.card import ModelCard as ModelCard
 from bagwise.models._base.fit_record import FitRecord
@@ -60,6 +61,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
     feature_names_in_: NDArray[Any]  # absent where the columns had no names
     sizes_seen_: tuple[int, int]  # number of instances of the smallest and of the largest training bag
     learned_from_known_: bool  # whether instances known one by one took part in the fit
+    threads_: int | None  # of every step of the fit; None in files that do not tell
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -164,6 +166,7 @@ class BagEstimator(SavedEstimator, ClassifierMixin, BaseEstimator):
         self, features: Features, posterior: Any, rule: Rule, trace: Trace, log_evidence: torch.Tensor | None
     ) -> None:
         self.features_, self.posterior_, self.rule_, self.trace_ = features, posterior, rule, trace
+        self.threads_ = threads_of_steps()
         sound = log_evidence is not None and bool(torch.isfinite(log_evidence).all())
         values = log_evidence.cpu().numpy() if log_evidence is not None and sound else None
         self.log_evidence_ = float(values[0]) if values is not None and len(values) == 1 else values

@@ -23,15 +23,16 @@ _ADVICE = (
 
 def warn_if_alike(model: Any, bags: Bags) -> None:
     """Warn where all instances of some training bags have the same probability, for every label or class."""
-    some = _inducing_inputs(model, bags) if bags.stays_in_file else bags[_spread_over(bags.sizes)]
+    some = _rows_at_hand(model, bags) if bags.stays_in_file else bags[_spread_over(bags.sizes)]
     _warn_if_alike(type(model).__name__, "instances", model.predict_instance_proba(some))
 
 
-def _inducing_inputs(model: Any, bags: Bags) -> Bags:
-    """Rows that lie where the training rows lie, so that a file need not be read again."""
-    features = model.features_
-    rows = features.inducing.double() * features.scale + features.shift
-    return Bags(rows.cpu().numpy(), np.arange(len(rows)), feature_names=bags.feature_names)
+def _rows_at_hand(model: Any, bags: Bags) -> Bags:
+    """Rows of a file that need not be read again: those that inducing inputs were chosen from, or these themselves."""
+    features, rows = model.features_, bags.X.put_aside()
+    if rows is None:
+        rows = (features.inducing.double() * features.scale + features.shift).cpu().numpy()
+    return Bags(rows, np.arange(len(rows)), feature_names=bags.feature_names)
 
 
 def warn_if_bags_alike(name: str, probability: Floats) -> None:

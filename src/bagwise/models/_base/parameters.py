@@ -132,6 +132,9 @@ sizes_seen_ : tuple of int
     Number of instances of the smallest and of the largest training bag.
 learned_from_known_ : bool
     Whether instances known one by one (``bags.with_known``) took part in the fit.
+threads_ : int or None
+    Number of threads of every step of the fit, on which its last digits depend (``bagwise.scale.within(threads=...)``);
+    None where the model file does not tell.
 seed_ : int
     Seed of all random numbers after the choice of the inducing inputs, drawn from ``random_state``.
 """

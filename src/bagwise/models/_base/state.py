@@ -220,6 +220,7 @@ def _pack_fitted(model: Any) -> dict[str, Any]:
         "sizes_seen": list(model.sizes_seen_),
         "learned_from_known": model.learned_from_known_,
         "log_evidence": evidence.tolist() if isinstance(evidence, np.ndarray) else evidence,
+        "threads": model.threads_,
         "own": {name: getattr(model, name) for name in model.own_attributes},
     }
 
@@ -240,6 +241,8 @@ def _unpack_fitted(model: Any, fitted: dict[str, Any]) -> None:
     model.sizes_seen_ = int(smallest), int(largest)
     model.learned_from_known_ = bool(fitted.get("learned_from_known", (fitted.get("columns") or {}).get("known")))
     settings = model.get_params(deep=False)
+    threads = fitted.get("threads")
+    model.threads_ = None if threads is None else int(threads)
     for name in model.own_attributes:
         absent = settings.get(name.removesuffix("_"))  # files of schema 1 lack some of them
         setattr(model, name, fitted["own"].get(name, absent))
