@@ -37,14 +37,8 @@ def test_contract_of_the_flagship_with_candidates(check):
     check(bagwise.BagGP(evidence="candidates", learn=False))
 
 
-# What scikit-learn asks is about the handling of input, not about fine structure: few inducing inputs will do.
-SMALLER = {
-    "bag-gp": {"n_inducing": 15, "learn": False},
-    "gpmil": {"n_inducing": 15, "n_restarts": 1, "n_starts": 1},
-    "group-kernel-machine": {"n_samples": 20, "n_burn_in": 10, "n_moves": 5},
-    "lm-vgpmil": {"n_inducing": 10, "tol": 1e-3},
-    "miplgp": {"n_inducing": 15, "n_rounds": 10},
-}
+# Models that take long; the flagship is asked every day, with few inducing inputs, all of them by `make statistical`.
+SLOW = ("bag-gp", "gpmil", "group-kernel-machine", "lm-vgpmil", "miplgp")
 
 
 # A repeated bag has as much weight as one of weight 2 in the likelihood (tests/evidence/test_weights.py), but scaling
@@ -58,8 +52,9 @@ NOT_EQUIVALENT = {
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        *((name, SMALLER.get(name, {})) for name in MODELS),
-        *(pytest.param(name, {}, marks=pytest.mark.statistical) for name in SMALLER),
+        *((name, {}) for name in MODELS if name not in SLOW),
+        ("bag-gp", {"n_inducing": 15, "learn": False}),
+        *(pytest.param(name, {}, marks=pytest.mark.statistical) for name in SLOW),
     ],
     ids=lambda part: part if isinstance(part, str) else "smaller" if part else "",
 )

@@ -4,10 +4,6 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
-
-from bagwise.cli.app import app
-from bagwise.cli.commands import command_line
 
 HEAVY = ("torch", "gpytorch", "scipy", "sklearn", "pandas", "matplotlib", "pyarrow", "numpy")
 PROBE = """
@@ -37,19 +33,6 @@ def test_commands_that_only_tell_import_nothing_heavy(arguments):
 def test_a_mistyped_column_is_refused_before_anything_heavy_is_imported(tmp_path):
     (tmp_path / "d.csv").write_text("slide,u,tumour\na,1,0\nb,2,1\n")
     assert heavy_imports_of("fit", tmp_path / "d.csv", "--bag", "slid", "-o", tmp_path / "m") == (2, [])
-
-
-def test_only_the_command_that_is_asked_for_is_imported():
-    code = "import sys; from bagwise.cli import main\ntry: main()\nfinally: print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, "models"], capture_output=True, text=True, check=True)
-    loaded = {name for name in done.stdout.split() if name.startswith("bagwise.cli.")}
-    assert loaded == {"bagwise.cli.commands", "bagwise.cli.messages", "bagwise.cli.model_list"}
-
-
-def test_a_command_alone_explains_itself_as_it_does_among_all():
-    alone, among = (CliRunner().invoke(made, ["sort", "--help"]) for made in (command_line(["sort"]), app))
-    assert alone.exit_code == 0
-    assert alone.output == among.output
 
 
 def test_importing_bagwise_imports_nothing_heavy():

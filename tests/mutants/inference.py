@@ -106,11 +106,6 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "bag_models/counts.py",
-        "inference/test_bag_propagation_by_hand.py",
-        ("the second derivative misses a term", "-(z * g + g.square()) / s.square()", "-g.square() / s.square()"),
-    ),
-    *mutants_of(
         "inference/bag_curves.py",
         "inference/test_bag_curves.py",
         (
