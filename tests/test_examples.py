@@ -22,7 +22,14 @@ def test_there_are_examples():
     assert "plot_deep_features" in [path.stem for path in EXAMPLES]
 
 
-@pytest.mark.parametrize("main", EXAMPLES, indirect=True, ids=lambda path: path.stem)
+SLOW = ("plot_mixtures", "plot_deep_features", "plot_logistic")  # in the long run, and whenever the site is built
+
+
+@pytest.mark.parametrize(
+    "main",
+    [pytest.param(path, marks=[pytest.mark.statistical] * (path.stem in SLOW), id=path.stem) for path in EXAMPLES],
+    indirect=True,
+)
 def test_an_example_draws_what_it_promises(main, tmp_path):
     figure = main(tmp_path / "picture.png")
     drawn = [ax for ax in figure.axes if ax.collections or ax.lines or ax.patches or ax.images]

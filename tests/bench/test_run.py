@@ -51,7 +51,9 @@ def in_one_go(tmp_path_factory):
     return measured(folder)
 
 
-@pytest.mark.parametrize(("jobs", "stop"), [(1, signal.SIGKILL), (2, signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("jobs", "stop"), [(1, signal.SIGKILL), pytest.param(2, signal.SIGINT, marks=pytest.mark.statistical)]
+)
 def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path, in_one_go, jobs, stop):
     process = started(tmp_path, jobs)
     wait_for_cells(tmp_path, 3, process)

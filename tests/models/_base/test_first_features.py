@@ -39,7 +39,7 @@ def quietly(model, bags, y):
         return model.fit(bags, y)
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("sign", [pytest.param(1.0, marks=pytest.mark.statistical), -1.0])
 def test_size_effect_has_the_sign_of_what_size_alone_does(sign):
     scores = []
     for seed in range(3):
