@@ -5,7 +5,7 @@ from tests.mutants.mutant import mutants_of
 MUTANTS = [
     *mutants_of(
         "_bag_contents.py",
-        "test_bag_contents.py",
+        "test_bag_contents.py test_bags.py test_opened_bags.py",
         (
             "known labels stay where they were when rows are sorted",
             'each = {"rows": self._rows, "known": self._known, "part": self._part, "weight": self._weight}\n',
@@ -85,7 +85,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "io/npz.py",
-        "io/test_npz.py",
+        "io/test_npz.py io/test_bag_data.py io/test_tables.py test_bag_arrays.py",
         ("labels follow the numbers of bags, not their order", "return y if order is None else y[order]", "return y"),
         (
             "unknown instances are negative",

@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "sources/opening.py",
-        "sources/test_opening.py",
+        "sources/test_opening.py sources/test_parquet.py test_opened_bags.py",
         ("a bag that goes on is a new one", "stretch.ids[0] == self.ids[-1]", "stretch.ids[0] != self.ids[-1]"),
         ("a bag may come twice", "if name in self._numbers:", "if name in self._names:"),
         (
