@@ -30,6 +30,7 @@ def test_a_header_that_is_no_text_is_left_to_the_reader(tmp_path):
     (tmp_path / "d.csv.gz").write_bytes(b"no gzip")
     (tmp_path / "spoilt.csv.gz").write_bytes(gzip.compress(b"")[:10] + b"\xff" * 20)
     for name in ("d.csv", "d.csv.gz", "spoilt.csv.gz"):
+        assert csv_header(tmp_path / name) is None
         refuse_mistyped(tmp_path / name, ["nothing"])
 
 

@@ -75,12 +75,11 @@ class BagGP(ChainAnswers, AnswersInClasses):
         bags, else that of expectation propagation, or a Laplace approximation from the moments of counts where these
         are pinned down and messages do not settle. Use False to keep everything as given, which is faster.
     learn_rows : int or None
-        Largest number of instances that the kernel is learned from, in bags that are chosen at random. None is 100,000.
+        Largest number of instances that the kernel is learned from, in bags that are chosen at random. None is all.
         The search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500 instances
-        each) and goes on to more only where these ask for another kernel. Set it where learning takes too long, or
-        where a larger table shall be used as a whole. Where counts are pinned down never more than about 3,000 are
-        used. For classes None stops after the first 3,000 (at least 12 bags for every class); name a larger number to
-        go on.
+        each), goes on with 30,000 and with all, and only where these ask for another kernel. Set it where learning
+        takes too long. Where counts are pinned down never more than about 3,000 are used. For classes None stops after
+        the first 3,000 (at least 12 bags for every class); name a larger number to go on.
     learn_inducing : bool
         Learn the positions of the inducing inputs together with the kernel. Use it where few inducing inputs must do,
         for there are then many more parameters to learn.

@@ -32,7 +32,7 @@ def labels_of(y, bags):
 
 def many_sizes(n_bags=300, largest=1500):
     """Bags of one row up to many, whose single feature is the number of their bag."""
-    sizes = np.unique(np.geomspace(1, largest, n_bags).astype(int))
+    sizes = np.unique(np.geomspace(1, largest, n_bags).astype(int)).repeat(3)
     index = np.repeat(np.arange(len(sizes)), sizes)
     bags = Bags(index[:, None].astype(float), index)
     return bags, labels_of(np.arange(len(bags)) % 2, bags)
@@ -185,15 +185,14 @@ def test_every_stage_has_more_bags_than_the_last():
     sizes = np.full(300, 600)
     bags = Bags(np.zeros((sizes.sum(), 1)), np.repeat(np.arange(300), sizes))
     evidence = labels_of(np.arange(300) % 2, bags)
-    for rows, expected in ((4_000, [8]), (40_000, [60, 80]), (None, [60, 200])):
+    for rows, expected in ((4_000, [8]), (40_000, [60, 80]), (None, [60, 300])):
         assert [len(some) for some, _ in stages(bags, evidence, rows=rows)] == expected
 
 
-def test_no_more_rows_are_learned_from_than_need_be(monkeypatch):
+def test_all_rows_are_learned_from_unless_fewer_are_named():
     bags, evidence = many_sizes()
     assert stages(bags, evidence)[-1][0].n_instances == bags.n_instances
-    monkeypatch.setattr(learn, "MOST_ROWS", bags.n_instances - 1)
-    assert stages(bags, evidence)[-1][0].n_instances < bags.n_instances
+    assert stages(bags, evidence, rows=bags.n_instances - 1)[-1][0].n_instances < bags.n_instances
     assert stages(bags, evidence, rows=bags.n_instances)[-1][0].n_instances == bags.n_instances
 
 

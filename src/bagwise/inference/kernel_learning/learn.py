@@ -35,8 +35,7 @@ from bagwise.inference.kernel_learning.search import (
 )
 from bagwise.inference.loop import Trace, Watch
 
-STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that may be used
-MOST_ROWS = 100_000  # that may be used unless the user says otherwise
+STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
 LEAST_BAGS = 60  # however large they are …
 LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
@@ -170,7 +169,7 @@ def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> It
     """
     stating = np.flatnonzero(np.asarray(evidence.observed().any(axis=1)))
     total = int(bags.sizes[stating].sum())
-    most = min(MOST_ROWS if settings.rows is None else settings.rows, total)
+    most = total if settings.rows is None else min(settings.rows, total)
     order = settings.random.permutation(stating)
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
     allowed = len(order) if settings.rows is None else bags_within(kept[order], settings.rows, 1)

@@ -13,10 +13,11 @@ from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features
 from bagwise.inference.engines import Limits, by_bag_sites
-from bagwise.inference.kernel_learning.learn import MOST_ROWS, some_bags
+from bagwise.inference.kernel_learning.learn import some_bags
 from bagwise.inference.loop import SILENT
 
 LEAST_GAIN = 1.0  # nats
+MOST_ROWS = 100_000  # that are asked
 _ROUNDS, _TOLERANCE = 60, 2e-3
 
 
