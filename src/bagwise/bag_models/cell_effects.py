@@ -18,6 +18,7 @@ from torch import Tensor
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import LOG_2PI, log_pdf
 
+SIMPSON = ((0.0, 1.0 / 6.0), (0.5, 4.0 / 6.0), (1.0, 1.0 / 6.0))  # places between 0 and u, and their shares
 _SMALLEST = 1e-300
 _STEPS, _LONGEST, _NEAR = 40, 1.0, 1e-7
 _MOST_CELLS = 64  # of a bag up to which the effects of its cells are drawn in pairs
@@ -55,20 +56,23 @@ class Cells:
 
     def log_law(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
         """log density of the common equivalent u (b, Q) at the scores z (n, Q or 1) of rows without effects."""
-        end = self.steepness(u, z, shrink, effect)
-        start, middle = (self.steepness(part * u, z, shrink, effect) for part in (0.0, 0.5))
-        t = u * (start + 4.0 * middle + end) / 6.0
-        return torch.log(end) - 0.5 * (t.square() + LOG_2PI)
+        steep = [self.steepness(part * u, z, shrink, effect) for part, _ in SIMPSON]
+        t = u * torch.stack([share * value for (_, share), value in zip(SIMPSON, steep, strict=True)]).sum(0)
+        return torch.log(steep[-1]) - 0.5 * (t.square() + LOG_2PI)
 
     def steepness(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
         """dt/du, (b, Q)."""
         if not bool((effect.own > 0).any()):
             return (1.0 / effect.size).expand_as(u)
+        _, share = self.shares(u, z, shrink)
+        return torch.rsqrt(1.0 - effect.own + effect.own * self.segments.sum(share.square())) / effect.size
+
+    def shares(self, u: Tensor, z: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of the cells moved by u (b, Q), and the shares a of the cells in how fast the number grows."""
         own = shrink[self.first][:, None]
         moved = z[self.first] + own * self.segments.spread(u)
         logs = torch.log((self.people[:, None] * own).clamp(min=_SMALLEST)) + log_pdf(moved)
-        share = torch.exp(logs - self.segments.spread(self.segments.logsumexp(logs)))
-        return torch.rsqrt(1.0 - effect.own + effect.own * self.segments.sum(share.square())) / effect.size
+        return moved, torch.exp(logs - self.segments.spread(self.segments.logsumexp(logs)))
 
     @torch.no_grad()
     def draw(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect, generator: torch.Generator) -> Tensor:

@@ -74,7 +74,7 @@ class ModeEvidence(ABC):
         still = rows.detach()
         with torch.no_grad():
             mode = self._settled(still)
-        curvature = -_hessian(lambda v: self._value(still, v), mode)
+        curvature = self._curvature(still, mode)
         fixed = mode.requires_grad_()
         (slope,) = torch.autograd.grad(self._value(rows, fixed), fixed, create_graph=True)
         change, failed = torch.linalg.solve_ex(curvature, slope)
@@ -103,10 +103,7 @@ class ModeEvidence(ABC):
         self._still, before = False, float("inf")
         for count in range(self.most_steps):
             self._steps = count + 1
-            with torch.enable_grad():
-                here = v.detach().requires_grad_()
-                value = self._finite(self._value(rows, here))
-                (slope,) = torch.autograd.grad(value, here)
+            value, slope = self._sloped(rows, v)
             step = _solved(self._metric(rows, v).lower, slope)
             if float(slope @ step) > _SLOW * before and rows.scaled.numel() <= self.newton_entries:
                 lower = self._curvature_factor(rows, v)
@@ -120,10 +117,22 @@ class ModeEvidence(ABC):
 
     def _curvature_factor(self, rows: Rows, v: Tensor) -> Tensor | None:
         """The factor of the curvature; None where it is not positive definite."""
-        with torch.enable_grad():
-            curvature = -_hessian(lambda at: self._value(rows, at), v)
+        curvature = self._curvature(rows, v)
         lower, failed = torch.linalg.cholesky_ex(0.5 * (curvature + curvature.T))
         return None if int(failed) or not bool(torch.isfinite(lower).all()) else lower
+
+    def _sloped(self, rows: Rows, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Value and slope at v, by automatic differentiation."""
+        with torch.enable_grad():
+            here = v.detach().requires_grad_()
+            value = self._finite(self._value(rows, here))
+            (slope,) = torch.autograd.grad(value, here)
+        return value.detach(), slope
+
+    def _curvature(self, rows: Rows, v: Tensor) -> Tensor:
+        """Minus the second derivatives of the value at v, by automatic differentiation."""
+        with torch.enable_grad():
+            return -_hessian(lambda at: self._value(rows, at), v)
 
     def _stepped(self, rows: Rows, v: Tensor, step: Tensor, value: float, promise: float) -> tuple[Tensor, float]:
         length = 1.0

@@ -51,6 +51,21 @@ class TotalsEvidence(ModeEvidence):
     def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
         return (self._times * self._bags.logs(z, rows.shrink, self._effect())).sum()
 
+    def _sloped(self, rows: Rows, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Written out where bags state numbers (section 15.4)."""
+        if not self._bags.only_numbers:
+            return super()._sloped(rows, v)
+        found = self._bags.expansion(rows.scaled @ v, rows.shrink, self._effect())
+        value = self._finite((self._times * found.logs).sum() - 0.5 * v @ v)
+        slope = rows.scaled.T @ (self._bags.segments.spread(self._times) * found.slope)
+        return value, slope - v
+
+    def _curvature(self, rows: Rows, v: Tensor) -> Tensor:
+        if not self._bags.only_numbers:
+            return super()._curvature(rows, v)
+        found = self._bags.expansion(rows.scaled @ v, rows.shrink, self._effect())
+        return torch.eye(len(v), dtype=v.dtype, device=v.device) - found.curvature(self._times, rows.scaled)
+
     def _information(self, rows: Rows, z: Tensor) -> Tensor:
         return self._bags.information(rows.scaled, z, rows.shrink, self._effect(), self._times)
 
