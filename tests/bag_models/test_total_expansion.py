@@ -13,7 +13,9 @@ from bagwise.evidence.totals import total_statements
 STATEMENTS = {
     "numbers": lambda k, n: count(k, k),
     "shares": lambda k, n: fraction(k / n, 40.0),
-    "nobody and everybody": lambda k, n: count(np.where(np.arange(len(k)) % 2, 0, n), np.where(np.arange(len(k)) % 2, 0, n)),
+    "nobody and everybody": lambda k, n: count(
+        np.where(np.arange(len(k)) % 2, 0, n), np.where(np.arange(len(k)) % 2, 0, n)
+    ),
 }
 
 

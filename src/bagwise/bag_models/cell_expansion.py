@@ -54,7 +54,9 @@ class LawExpansion:
         ratio = end.first / end.steep
         self._pulls[-1] = self._pulls[-1] + ratio
         self._bends[-1] = self._bends[-1] + end.second / end.steep - ratio.square()
-        slopes = [cells.segments.spread(pull) * place.slope for pull, place in zip(self._pulls, self._places, strict=True)]
+        slopes = [
+            cells.segments.spread(pull) * place.slope for pull, place in zip(self._pulls, self._places, strict=True)
+        ]
         self.slope = u.new_zeros(len(z), u.shape[1]).index_copy(0, cells.first, torch.stack(slopes).sum(0))
 
     def curvature(self, weight: Tensor, rows: Tensor) -> Tensor:

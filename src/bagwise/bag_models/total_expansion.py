@@ -1,6 +1,6 @@
 """log Z_b of (15.3) with its slope and its second derivatives in v, written out (theory section 15.4).
 
-With L_q the log of what is summed over the nodes q of the effect, r their shares of the sum and J the features of the rows,
+With L_q the log of what is summed over the nodes q of the effect, r their shares of the sum and J the features of rows,
 
     ∂² log Z/∂v∂vᵀ = Jᵀ [Σ r (L_q″ + L_q′ L_q′ᵀ) − (Σ r L_q′)(Σ r L_q′)ᵀ] J                                 (15.9)
 """

@@ -30,9 +30,7 @@ from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
-NODES = 9
-_PLACES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(NODES)
-_LOG_WEIGHTS = np.log(_WEIGHTS) + 0.5 * np.square(_PLACES)
+NUMBER_NODES, NODES = 5, 9  # of the integral over u where all bags state numbers, which is close to normal, and else
 _SCORINGS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
 _LEAST_VARIANCE = 1e-12
 _MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
@@ -155,7 +153,9 @@ class TotalBags:
         """Nodes around the most probable effect of every bag, and the logs of their weights."""
         centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), effect.detach(), self._effects)
         self._effects = centre
-        return centre + spread * self._tensor(_PLACES), self._tensor(_LOG_WEIGHTS) + torch.log(spread)
+        places, weights = np.polynomial.hermite_e.hermegauss(NUMBER_NODES if self.only_numbers else NODES)
+        log_w = self._tensor(np.log(weights) + 0.5 * np.square(places))
+        return centre + spread * self._tensor(places), log_w + torch.log(spread)
 
     @torch.no_grad()
     def expansion(self, z: Tensor, shrink: Tensor, effect: Effect) -> TotalExpansion:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.bag_models.cell_effects import Effect
+from bagwise.bag_models.total_expansion import TotalExpansion
 from bagwise.bag_models.totals import TotalBags
 from bagwise.bags import Bags
 from bagwise.evidence.reading import Stated
@@ -47,6 +48,7 @@ class TotalsEvidence(ModeEvidence):
 
     def __init__(self, bags: TotalBags, effect: Callable[[], Effect], times: Tensor) -> None:
         self._bags, self._effect, self._times = bags, effect, times
+        self._last: tuple[Rows, Tensor, TotalExpansion] | None = None
 
     def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
         return (self._times * self._bags.logs(z, rows.shrink, self._effect())).sum()
@@ -55,16 +57,22 @@ class TotalsEvidence(ModeEvidence):
         """Written out where bags state numbers (section 15.4)."""
         if not self._bags.only_numbers:
             return super()._sloped(rows, v)
-        found = self._bags.expansion(rows.scaled @ v, rows.shrink, self._effect())
-        value = self._finite((self._times * found.logs).sum() - 0.5 * v @ v)
+        found = self._expansion(rows, v)
+        value = (self._times * found.logs).sum() - 0.5 * v @ v
         slope = rows.scaled.T @ (self._bags.segments.spread(self._times) * found.slope)
         return value, slope - v
 
     def _curvature(self, rows: Rows, v: Tensor) -> Tensor:
         if not self._bags.only_numbers:
             return super()._curvature(rows, v)
-        found = self._bags.expansion(rows.scaled @ v, rows.shrink, self._effect())
-        return torch.eye(len(v), dtype=v.dtype, device=v.device) - found.curvature(self._times, rows.scaled)
+        eye = torch.eye(len(v), dtype=v.dtype, device=v.device)
+        return eye - self._expansion(rows, v).curvature(self._times, rows.scaled)
+
+    def _expansion(self, rows: Rows, v: Tensor) -> TotalExpansion:
+        """Of all bags at v; the last one is remembered: slope and curvature are asked for one after the other."""
+        if self._last is None or self._last[0] is not rows or self._last[1] is not v:
+            self._last = rows, v, self._bags.expansion(rows.scaled @ v, rows.shrink, self._effect())
+        return self._last[2]
 
     def _information(self, rows: Rows, z: Tensor) -> Tensor:
         return self._bags.information(rows.scaled, z, rows.shrink, self._effect(), self._times)

@@ -1,7 +1,7 @@
 """Slopes and second derivatives of the laws of totals in the probit scores of rows, written out (theory section 15.4).
 
-With θ = log p/q both laws are log P = Σ w log q + Λ(θ). For the saddle point (15.1), with tilted chances c, v = c(1 − c),
-α = w v, β = w v(1 − 2c), γ = w v(1 − 6v), V = Σ α + σ², and t moving by dt/dθ = −α/V,
+With θ = log p/q both laws are log P = Σ w log q + Λ(θ). For the saddle point (15.1), with tilted chances c and
+v = c(1 − c), α = w v, β = w v(1 − 2c), γ = w v(1 − 6v), V = Σ α + σ², and t moving by dt/dθ = −α/V,
 
     ∂Λ/∂θ     = w c − ½ (β − α Σβ/V)/V
     ∂²Λ/∂θ∂θᵀ = diag(α − ½ (γ − β Σβ/V)/V) − (1/V + ½ Σγ/V³ − (Σβ)²/V⁴) ααᵀ
@@ -120,38 +120,35 @@ class TableExpansion:
         cosine, sine = at.size * torch.cos(at.angle), at.size * torch.sin(at.angle)
         self._level = given.sum(2)  # a of frequency 0
         self._real, self._imaginary = 2.0 * (even * cosine + odd * sine), 2.0 * (even * sine - odd * cosine)
-        self._waves = _waves(at.chance, small.turns)
-        real, imaginary = (small.segments.spread(part) for part in (self._real, self._imaginary))
-        wave, turned = self._waves
-        level = small.segments.spread(self._level)
-        mean = level * at.chance + (real * wave - imaginary * turned).sum(2)
-        rest = level * at.chance * (1.0 - at.chance)
-        rest = rest + (real * (wave - wave.square() + turned.square())).sum(2)
-        self._rest = small.people * (rest - (imaginary * turned * (1.0 - 2.0 * wave)).sum(2))
-        self._mean = small.people * mean
+        self._mean = self._averaged(at.chance, _waves(at.chance, small.turns), slice(None))
         self.slope = small.people * self._odds.q + self._mean * self._odds.theta
+
+    def _averaged(self, level: Tensor, waves: tuple[Tensor, Tensor], part: slice) -> Tensor:
+        """Re Σⱼ aⱼ w xⱼ over some frequencies, (n, Q), of x real at frequency 0 and with these parts at the others."""
+        spread, (real, imaginary) = self._small.segments.spread, waves
+        found = (spread(self._real[..., part]) * real).sum(2) - (spread(self._imaginary[..., part]) * imaginary).sum(2)
+        return self._small.people * (spread(self._level) * level + found)
 
     def curvature(self, weight: Tensor, rows: Tensor) -> Tensor:
         """As in ``Expansion``."""
-        small, odds = self._small, self._odds
-        own = small.people * odds.q_twice + self._mean * odds.theta_twice + self._rest * odds.theta.square()
-        found = weighted_gram(own * small.segments.spread(weight), rows)
+        small, odds, chance = self._small, self._odds, self._chance
         mean = projected(self._mean * odds.theta, rows, small.segments)
-        level = projected(small.people * self._chance * odds.theta, rows, small.segments)
-        found = found - crossed(mean, weight, mean) + crossed(level, weight * self._level, level)
-        scale = (small.people * odds.theta)[..., None]
-        at_once = max(1, _ENTRIES // max(1, self._chance.numel() * rows.shape[1]))
+        level = projected(small.people * chance * odds.theta, rows, small.segments)
+        found = crossed(level, weight * self._level, level) - crossed(mean, weight, mean)
+        scale, rest = (small.people * odds.theta)[..., None], chance * (1.0 - chance)
+        own = small.people * odds.q_twice + self._mean * odds.theta_twice
+        at_once = max(1, _ENTRIES // max(1, chance.numel() * rows.shape[1]))
         for start in range(0, len(small.turns), at_once):
             part = slice(start, start + at_once)
-            wave, turned = (
-                projected((scale * values[..., part]).flatten(1), rows, small.segments) for values in self._waves
-            )
-            real, imaginary = (
-                (weight[..., None] * a[..., part]).flatten(1) for a in (self._real, self._imaginary)
-            )
+            wave, turned = _waves(chance, small.turns[part])
+            left = wave - wave.square() + turned.square(), turned * (1.0 - 2.0 * wave)  # s(1 − s)
+            own = own + self._averaged(rest, left, part) * odds.theta.square()
+            rest = torch.zeros_like(rest)
+            wave, turned = (projected((scale * values).flatten(1), rows, small.segments) for values in (wave, turned))
+            real, imaginary = ((weight[..., None] * a[..., part]).flatten(1) for a in (self._real, self._imaginary))
             found = found + crossed(wave, real, wave) - crossed(turned, real, turned)
             found = found - crossed_both(wave, imaginary, turned)
-        return found
+        return found + weighted_gram(own * small.segments.spread(weight), rows)
 
 
 def _waves(chance: Tensor, turns: Tensor) -> tuple[Tensor, Tensor]:

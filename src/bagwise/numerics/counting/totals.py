@@ -69,7 +69,7 @@ def stirling_excess(total: Tensor, count: Tensor, variance: Tensor) -> Tensor:
 
 
 class TiltedTable(NamedTuple):
-    """(15.2) of bags that state a table, at scores (n, Q): t, the tilted chances, size and angle of the product, law."""
+    """(15.2) of bags that state a table, at scores (n, Q): t, tilted chances, size and angle of the product, law."""
 
     tilt: Tensor  # (b, Q)
     cumulant: Tensor  # (b, Q) K(t)
