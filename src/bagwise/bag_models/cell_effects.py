@@ -24,7 +24,7 @@ _SMALLEST = 1e-300
 _STEPS, _LONGEST, _NEAR = 40, 1.0, 1e-7
 _MOST_CELLS = 64  # of a bag up to which the effects of its cells are drawn in pairs
 _PLACES, _REACH = 33, 6.0  # points of a conditional law, and standard deviations that they reach to either side
-_SWEEPS = 6  # where bags have more than two cells; of two one sweep over a grid is exact
+_SWEEPS = 4  # where bags have more than two cells; of two one sweep over a grid is exact
 _NEARLY_LINEAR = 0.6  # sizes of effects up to which steps of Metropolis and Hastings do as well as grids
 _EDGE = 1e-12
 
