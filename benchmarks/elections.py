@@ -1,6 +1,6 @@
 """Rates of groups from totals: do ranges hold on generated precincts, and how good are the answers on real counties?
 
-Run: python -m benchmarks.elections coverage [--precincts 50] [--effect 0.3] [--repeats 20] [--seed 0]
+Run: python -m benchmarks.elections coverage [--precincts 50 300] [--effect 0 0.3 1] [--repeats 20] [--seed 0]
      python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--pyei]
      python -m benchmarks.elections sizes [--effect 0.8] [--repeats 8] [--seed 0]
      python -m benchmarks.elections speed
@@ -83,15 +83,17 @@ def one_repeat(n_precincts, effect, seed, learn=True, own=None):
     return cells.mean(), rates.mean(), new.mean(), model.group_effect_.size
 
 
-def coverage(n_precincts=50, effect=0.3, repeats=20, seed=0, own=None):
-    """One line of the table of coverage."""
-    began = time.perf_counter()
-    found = np.array([one_repeat(n_precincts, effect, seed + repeat, own=own) for repeat in range(repeats)])
-    cells, rates, new, size = found.mean(0)
+def coverage(n_precincts=(50,), effects=(0.3,), repeats=20, seed=0, own=None):
+    """The table of coverage: one line for every number of precincts and size of the effects."""
     print("| precincts | effect | repeats | cells of precincts | group rates | new precincts | effect found |")
     print("|---|---|---|---|---|---|---|")
-    print(f"| {n_precincts} | {effect:g} | {repeats} | {cells:.3f} | {rates:.3f} | {new:.3f} | {size:.2f} |")
-    print(f"{(time.perf_counter() - began) / repeats:.0f} s each")
+    for number in n_precincts:
+        for effect in effects:
+            began = time.process_time()
+            found = np.array([one_repeat(number, effect, seed + repeat, own=own) for repeat in range(repeats)])
+            cells, rates, new, size = found.mean(0)
+            line = f"| {number} | {effect:g} | {repeats} | {cells:.3f} | {rates:.3f} | {new:.3f} | {size:.2f} |"
+            print(line, f"{(time.process_time() - began) / repeats:.0f} s each", flush=True)
 
 
 def speed(n_precincts=3000, n_groups=6, n_outcomes=4, seed=0):
@@ -241,8 +243,8 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", choices=("coverage", "counties", "sizes", "speed"), default="coverage")
     parser.add_argument("folder", nargs="?", type=Path, default=DATA)
-    parser.add_argument("--precincts", type=int, default=50)
-    parser.add_argument("--effect", type=float, default=0.3)
+    parser.add_argument("--precincts", type=int, nargs="+", default=[50])
+    parser.add_argument("--effect", type=float, nargs="+", default=[0.3])
     parser.add_argument(
         "--own", type=float, help="share of the variance of the effects that groups have for themselves"
     )
@@ -255,7 +257,7 @@ def main(arguments=None):
     if given.what == "coverage":
         coverage(given.precincts, given.effect, given.repeats, given.seed, given.own)
     elif given.what == "sizes":
-        sizes(given.repeats, given.effect, 80, given.seed)
+        sizes(given.repeats, given.effect[0], 80, given.seed)
     elif given.what == "speed":
         speed(seed=given.seed)
     else:
