@@ -30,7 +30,9 @@ from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
-NUMBER_NODES, NODES = 5, 9  # of the integral over u where all bags state numbers, which is close to normal, and else
+# Nodes of the integral over u. Where all bags state numbers and effects are small it is so close to normal that five
+# are as good as nine are for large ones; with a rougher integral the search for the mode would not come to rest.
+NODES, FEW_NODES, SMALL_EFFECT = 9, 5, 0.3
 _SCORINGS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
 _LEAST_VARIANCE = 1e-12
 _MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
@@ -153,7 +155,8 @@ class TotalBags:
         """Nodes around the most probable effect of every bag, and the logs of their weights."""
         centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), effect.detach(), self._effects)
         self._effects = centre
-        places, weights = np.polynomial.hermite_e.hermegauss(NUMBER_NODES if self.only_numbers else NODES)
+        few = self.only_numbers and float(effect.size) <= SMALL_EFFECT
+        places, weights = np.polynomial.hermite_e.hermegauss(FEW_NODES if few else NODES)
         log_w = self._tensor(np.log(weights) + 0.5 * np.square(places))
         return centre + spread * self._tensor(places), log_w + torch.log(spread)
 
