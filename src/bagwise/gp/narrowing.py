@@ -29,10 +29,15 @@ class Narrowing(NamedTuple):
         rest = (x.square().sum(1) - inside.square().sum(1)).clamp(min=0.0).sqrt()
         return torch.cat([inside, rest[:, None]], dim=1)
 
+    def inducing(self, z: Tensor) -> Tensor:
+        """The inducing inputs themselves, of which no rest is left, not even that of rounding."""
+        inside = z @ self.basis
+        return torch.cat([inside, torch.zeros_like(inside[:, :1])], dim=1)
+
 
 def narrowing(kernel: Kernel, inducing: Tensor) -> Narrowing | None:
-    """How rows become narrow for a kernel and its inducing inputs; None where they cannot or need not."""
+    """How rows become narrow for a kernel and inducing inputs that stay; None where they cannot or need not."""
     n_inducing, width = inducing.shape
-    if width <= _WIDE * n_inducing or not is_isotropic(kernel):
+    if width <= _WIDE * n_inducing or inducing.requires_grad or not is_isotropic(kernel):
         return None
     return Narrowing(torch.linalg.qr(inducing.T)[0])
