@@ -167,10 +167,12 @@ def _confusion(answers: Answers) -> list[dict[str, str]]:
     return [_picture("Confusion of classes", meaning, image, "share of right classes", right)]
 
 
-def _share_picture(answers: Answers, title: str = "Shares") -> list[dict[str, str]]:
+def _share_picture(answers: Answers, title: str = "Shares", what: str = "positives") -> list[dict[str, str]]:
     """Stated against expected shares, where bags state shares or exact numbers."""
     if answers.outcomes:
-        each = (_share_picture(outcome, f"Shares of {outcome.labels[0]}") for outcome in answers.outcomes)
+        each = (
+            _share_picture(outcome, f"Shares of {outcome.labels[0]}", outcome.labels[0]) for outcome in answers.outcomes
+        )
         drawn = [picture for pictures in each for picture in pictures][:LABELS_IN_TABLE]
         return _outcome_picture(answers) + drawn if drawn else []
     if answers.counts is None or answers.stated is None:
@@ -181,7 +183,7 @@ def _share_picture(answers: Answers, title: str = "Shares") -> list[dict[str, st
         return []
     display = FractionDisplay(stated, answers.counts.expected)
     meaning = (
-        "Each dot is a bag: the share of positives that it states, and the share that the model expects, with its 90 % "
+        f"Each dot is a bag: the share of {what} that it states, and the share that the model expects, with its 90 % "
         "interval. Orange intervals miss the stated share; one in ten may."
     )
     image = figures.fraction_figure(display)
