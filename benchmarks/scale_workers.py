@@ -1,7 +1,10 @@
 """Workers of a cluster: seconds of an iteration on one, two and more of them, in one run.
 
 Clusters of processes with one thread each stand side by side; they are measured in turn, several times, because the
-machine may be busy with other things. What counts is the median of the ratios of neighbouring measurements.
+machine may be busy with other things. What counts is the median of the ratios of neighbouring measurements. Where
+others use the processors too, seconds by the clock say little. So CPU seconds are printed as well: those of the busiest
+worker, and those of the client and the scheduler, as if they had to wait for each other. That is what an iteration
+takes on free processors, at most.
 Run: python -m benchmarks.scale_workers [workers,workers,...] [repeats] [rows] [chunks per task]
 """
 
@@ -10,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +29,6 @@ from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.places import chunks_of
 
 D, R, BAG = 16, 200, 64
-ITERATIONS = 2  # of a measurement
 
 
 def write_rows(folder, n_rows, seed=0):
@@ -47,27 +50,36 @@ def features_of(bags):
     return make_features(bags, kernel=kernel, **chosen, **plain)
 
 
+class Seconds(NamedTuple):
+    """Of one iteration."""
+
+    clock: float
+    busiest: float  # CPU seconds of the busiest worker
+    client: float  # CPU seconds of the client and the scheduler
+
+
 class Measured:
     """Messages of the same bags on one cluster."""
 
     def __init__(self, stack, workers, bags, y, features, chunks_per_task):
-        settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": None}
-        client = stack.enter_context(Client(stack.enter_context(LocalCluster(**settings))))
-        with bagwise.scale.on(client, chunks_per_task=chunks_per_task):
+        settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": None}
+        self._client = stack.enter_context(Client(stack.enter_context(LocalCluster(**settings))))
+        with bagwise.scale.on(self._client, chunks_per_task=chunks_per_task):
             chunks = chunks_of(features, bags, ProbitCounts(CountEvidence(y[:, None], bags.sizes)))
         self._engine = ExpectationPropagation(chunks, features.n_columns, 1, features.device)
         self._engine.step()  # features are made
 
     def seconds(self):
-        """Of one iteration."""
-        start = time.perf_counter()
-        for _ in range(ITERATIONS):
-            self._engine.step()
-        return (time.perf_counter() - start) / ITERATIONS
+        """Of one more iteration."""
+        before, client, clock = self._client.run(time.process_time), time.process_time(), time.perf_counter()
+        self._engine.step()
+        clock, client = time.perf_counter() - clock, time.process_time() - client
+        after = self._client.run(time.process_time)
+        return Seconds(clock, max(after[worker] - before[worker] for worker in before), client)
 
 
 def measured_seconds(counts, repeats, n_rows, chunks_per_task):
-    """Seconds of an iteration by number of workers, in the order of the measurements."""
+    """Seconds of an iteration by number of workers, (repeats, 3) each, in the order of the measurements."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         bags, y = write_rows(Path(folder), n_rows)
@@ -77,15 +89,22 @@ def measured_seconds(counts, repeats, n_rows, chunks_per_task):
     return {count: np.array([each[count] for each in rounds]) for count in counts}
 
 
-def main(counts="1,2", repeats=5, n_rows=2**20, chunks_per_task=4):
-    counts, n_rows, chunks_per_task = [int(count) for count in counts.split(",")], int(n_rows), int(chunks_per_task)
-    print(f"{n_rows:,} rows, R = {R}, {chunks_per_task} chunks per task, one thread per worker\n")
-    print("| workers | seconds of an iteration | times as fast as the first |")
-    print("|---:|---:|---:|")
-    found = measured_seconds(counts, int(repeats), n_rows, chunks_per_task)
+def print_speed(found):
+    """Medians, and how many times as fast as the first each number of workers is."""
+    print("| workers | seconds | busiest worker CPU s | client CPU s | times as fast | by CPU seconds |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    first = next(iter(found.values()))
     for count, seconds in found.items():
-        ratio = np.median(found[counts[0]] / seconds)
-        print(f"| {count} | {np.median(seconds):.2f} ({seconds.min():.2f} to {seconds.max():.2f}) | {ratio:.2f} |")
+        clock, busiest, client = np.median(seconds, axis=0)
+        faster = np.median(first[:, 0] / seconds[:, 0])
+        by_cpu = np.median(first[:, 1:].sum(1) / seconds[:, 1:].sum(1))
+        print(f"| {count} | {clock:.2f} | {busiest:.2f} | {client:.2f} | {faster:.2f} | {by_cpu:.2f} |")
+
+
+def main(counts="1,2", repeats=5, n_rows=2**18, chunks_per_task=2):
+    counts, n_rows, chunks_per_task = [int(count) for count in counts.split(",")], int(n_rows), int(chunks_per_task)
+    print(f"{n_rows:,} rows, R = {R}, {chunks_per_task} chunks per task, one thread per worker; medians\n")
+    print_speed(measured_seconds(counts, int(repeats), n_rows, chunks_per_task))
 
 
 if __name__ == "__main__":
