@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.gp.features import Features, bag_slices, traced_design
+from bagwise.gp.narrowing import Narrowing, narrowing
 from bagwise.inference.chunks import BagModel, Chunk, HeldChunks, Sums, Told
 from bagwise.inference.places import PLACE, Extent
 from bagwise.numerics.segments import Segments
@@ -63,10 +64,21 @@ def _sources(features: Features, bags: Bags, model: BagModel, chunk_rows: int) -
         yield _Source(bags[part], model.chunk(part, features.dtype, features.device))
 
 
-def _standardised(features: Features, source: _Source) -> _Part:
-    bags = source.bags
+class _Sight(NamedTuple):
+    """How rows are seen while the kernel moves and the inducing inputs stay."""
+
+    features: Features
+    narrow: Narrowing | None
+
+    def __call__(self, X: Any) -> Tensor:
+        x = self.features.standardised(X)
+        return x if self.narrow is None else self.narrow(x)
+
+
+def _standardised(sight: _Sight, source: _Source) -> _Part:
+    bags, features = source.bags, sight.features
     segments = Segments(torch.from_numpy(bags.offsets.copy()).to(features.device))
-    return _Part(features.standardised(bags.X), segments, features.log_sizes(bags.sizes), source.evidence)
+    return _Part(sight(bags.X), segments, features.log_sizes(bags.sizes), source.evidence)
 
 
 @torch.no_grad()
@@ -95,7 +107,9 @@ class _KernelRows:
     """A kernel (and inducing inputs) to be moved, and where features are computed."""
 
     def __init__(self, features: Features, kernel: Any, inducing: Tensor, n_rows: int) -> None:
-        self._at = AtKernel(features, kernel, inducing)
+        narrow = narrowing(kernel, inducing)
+        self._sight = _Sight(features, narrow)
+        self._at = AtKernel(features, kernel, inducing if narrow is None else narrow.inducing(inducing))
         self._n_rows = n_rows
 
     @property
@@ -107,6 +121,11 @@ class _KernelRows:
     def device(self) -> torch.device:
         """Where they are computed."""
         return self._at.features.device
+
+    @property
+    def _width(self) -> int:
+        """Of rows as the kernel sees them."""
+        return self._at.inducing.shape[1]
 
     def _bytes(self, width: int) -> int:
         """Bytes of so many numbers per row."""
@@ -128,8 +147,8 @@ class LearningRows(_KernelRows):
         super().__init__(features, kernel, inducing, bags.n_instances)
         self.n_chunks = len(list(bag_slices(bags.offsets, chunk_rows)))
         sources = _sources(features, bags, model, chunk_rows)
-        extent = Extent(bags.n_instances, self._bytes(inducing.shape[1]))
-        self._parts = PLACE.get().made(sources, _standardised, features, extent)
+        extent = Extent(bags.n_instances, self._bytes(self._width))
+        self._parts = PLACE.get().made(sources, _standardised, self._sight, extent)
 
     def chunks(self) -> HeldChunks:
         """Features at the present kernel."""
@@ -169,8 +188,8 @@ class RowsHere(_KernelRows):
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
         super().__init__(features, kernel, inducing, bags.n_instances)
-        parts = (_standardised(features, source) for source in _sources(features, bags, model, chunk_rows))
-        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes(inducing.shape[1]))
+        parts = (_standardised(self._sight, source) for source in _sources(features, bags, model, chunk_rows))
+        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes(self._width))
 
     def chunks(self) -> Sequence[Chunk]:
         """Features at the present kernel."""
