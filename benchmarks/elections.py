@@ -177,7 +177,7 @@ def by_pyei(people, numbers):
 
     total = people.sum(1)
     model = TwoByTwoEI("king99_pareto_modification")
-    model.fit(people[:, 0] / total, numbers / total, total, random_seed=0, progressbar=False)
+    model.fit(people[:, 0] / total, numbers / total, total, random_seed=0)
     drawn = model.sim_trace["posterior"][["b_1", "b_2"]].stack(all_draws=["chain", "draw"])
     counties = np.stack([drawn["b_1"].values, drawn["b_2"].values], axis=1)  # (B, 2, draws)
     rates = np.einsum("bg,bgs->gs", people / people.sum(0), counties)

@@ -117,6 +117,7 @@ TESTED_ELSEWHERE = {
     "predict/cells.py": "tests/test_aggregates.py, tests/bag_models/test_cell_effects.py",
     "report/templates.py": "tests/report/test_page.py",
     "report/terminal.py": "tests/cli/test_evaluate.py",
+    "scale/tasks.py": "tests/scale/test_cluster.py: what workers do",
 }
 
 

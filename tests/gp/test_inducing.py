@@ -102,3 +102,21 @@ def test_a_large_table_is_sampled_and_the_origin_says_so(bags, monkeypatch):
     assert made.origin == "all 3 distinct instances of a sample of 80"
     assert inducing._sample_size(50, 3) == 1000
     assert inducing._sample_size(50, 10**6) == 100  # very many columns: no more memory than a few chunks
+
+
+@pytest.mark.parametrize("shape", [(20, 7), (7, 20)])
+def test_principal_directions_span_what_leading_singular_vectors_span(shape):
+    pool = np.random.default_rng(0).normal(size=shape)
+    for wanted in (3, 50):
+        found = inducing._leading(pool, wanted)
+        right = np.linalg.svd(pool, full_matrices=False)[2][: min(wanted, 7)]
+        np.testing.assert_allclose(found @ found.T, np.eye(len(right)), atol=1e-12)
+        np.testing.assert_allclose(found.T @ found, right.T @ right, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(20, 7), (7, 20)])
+def test_no_principal_direction_is_made_of_rounding(shape):
+    random = np.random.default_rng(0)
+    pool = random.normal(size=(shape[0], 2)) @ random.normal(size=(2, shape[1]))
+    assert len(inducing._leading(pool, 5)) == 2
+    assert len(inducing._leading(np.zeros(shape), 5)) == 1

@@ -103,6 +103,50 @@ def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
     assert max(tasks) <= n_shards * (2 + 10) + 10 + 5  # a chain of ten sweeps at most, and what they were asked
 
 
+LEARNED = {"messages": "ep", "sites": "bag-ep"}
+
+
+@pytest.fixture
+def brief_learning(monkeypatch):
+    """Few steps of learning a kernel, each of a few sweeps, all of them on the workers."""
+    monkeypatch.setattr("bagwise.scale.cluster.FEW_ROWS", 0)
+    settings = {
+        "learn.CHUNK_ROWS": mortal.CHUNK_ROWS,
+        "learn.iteration_limit": lambda free: 1,
+        "by_bags.TOLERANCE": 9.0,
+    }
+    settings |= {"by_bags._ADJOINT_STEPS": 2, "by_bags._ADJOINT_TOLERANCE": 0.5}
+    for name, value in settings.items():
+        monkeypatch.setattr(f"bagwise.inference.kernel_learning.{name}", value)
+    monkeypatch.setattr("bagwise.inference.kernel_learning.by_messages.ByMessages.__init__.__defaults__", (1.0,))
+    monkeypatch.setattr("bagwise.gp.kernel_parameters.LARGER_LENGTHSCALES", (1.0,))
+    monkeypatch.setattr("bagwise.gp.kernel_parameters.LARGER_VARIANCES", (1.0,))
+
+
+@pytest.mark.parametrize("case", LEARNED)
+def test_kernel_learned_on_workers_that_die_is_that_of_one_process_to_the_last_bit(
+    client, case, brief_learning, monkeypatch
+):
+    bags, y = problem()
+    settings = {**SMALL, "inference": LEARNED[case], "size_effect": False, "tol": 1.0}
+    steps, victims = [], []
+    submit = bagwise.scale.cluster.ClusterChunks._submit
+
+    def disturb(chunks, step, *rest):
+        submit(chunks, step, *rest)
+        steps.append(type(step).__name__)
+        if steps.count("Slope") == 1 and not victims:  # in the middle of the first gradient
+            victims.append(min(client.run(os.getpid).values()))
+            os.kill(victims[0], signal.SIGKILL)
+
+    monkeypatch.setattr(bagwise.scale.cluster.ClusterChunks, "_submit", disturb)
+    with bagwise.scale.on(client, chunks_per_task=2):
+        model = bagwise.BagGP(**settings).fit(bags, y)
+    assert victims
+    assert steps.count("Slope") >= 2
+    assert digest(model) == serial("bag-gp", settings, bags, y)
+
+
 @pytest.mark.statistical
 def test_tasks_and_memory_of_the_scheduler_stay_flat_over_a_hundred_sweeps(client):
     bags, y = problem()

@@ -125,6 +125,19 @@ def linear_variance(kernel: Kernel) -> Tensor | None:
     return variance.reshape(()) if variance.numel() == 1 else None
 
 
+def is_isotropic(kernel: Kernel) -> bool:
+    """Whether a kernel sees nothing of two rows but their lengths and their distance."""
+    if kernel.active_dims is not None:
+        return False
+    if isinstance(kernel, kernels.ScaleKernel):
+        return is_isotropic(kernel.base_kernel)
+    if isinstance(kernel, kernels.AdditiveKernel | kernels.ProductKernel):
+        return all(is_isotropic(part) for part in kernel.kernels)
+    if type(kernel) in (kernels.RBFKernel, kernels.MaternKernel):
+        return bool(kernel.ard_num_dims is None)
+    return linear_variance(kernel) is not None
+
+
 def relevance(kernel: Kernel, n_features: int) -> NDArray[np.float64] | None:
     """1/ℓ² of every feature, as shares of one; None where no lengthscale is to be found."""
     found = next((part for part in kernel.modules() if getattr(part, "has_lengthscale", False)), None)

@@ -56,13 +56,36 @@ class Chunks(Protocol):
         """Run ``step`` on every chunk, keep what each remembers, return the sums."""
 
 
+class Told(NamedTuple):
+    """What a step is told where every chunk is told something of its own."""
+
+    shared: Any
+    own: Any
+
+
+Make = Callable[[Any, Any], Any]  # what is made of what everyone knows and of a chunk, or of what a chunk comes from
+
+
 class HeldChunks(Chunks, Protocol):
     """Chunks that can be held in other ways, too."""
 
-    remembered: list[Any]  # one entry per chunk, which only these chunks can read
+    remembered: list[Any]  # what only these chunks can read, and others of the same bags in the same place
+    in_this_process: bool  # whether a memory may hold what cannot travel
+
+    def sweep(self, step: Step, shared: Any, each: Sequence[Any] | None = None) -> Sums:
+        """As above; with ``each``, one entry per chunk, steps get a ``Told`` in the place of what is shared."""
 
     def through(self, view: View) -> "HeldChunks":
         """The same chunks, each seen through a function, with a memory of their own."""
+
+    def made(self, make: Make, shared: Any, n_bytes: int) -> "HeldChunks":
+        """Chunks that are made of these once and held, where they take so many bytes in all."""
+
+    def recalled(self, question: Callable[[Any], Any]) -> list[Any]:
+        """What a function says of the memory of every chunk, brought to this process."""
+
+    def for_others(self) -> list[Any]:
+        """What is remembered, so that it needs neither these chunks nor those before them any more."""
 
 
 class TreeSum:
@@ -100,21 +123,36 @@ def added(one: Sums, other: Sums) -> Sums:
 class InMemory:
     """Chunks that this process works on one after the other; the sequence of them may read each from a file."""
 
+    in_this_process = True
+
     def __init__(self, chunks: Iterable[Chunk], remembered: Sequence[Any] | None = None) -> None:
         self.chunks: Sequence[Chunk] = chunks if isinstance(chunks, Sequence) else list(chunks)
         self.remembered: list[Any] = [None] * len(self.chunks) if remembered is None else list(remembered)
 
-    def sweep(self, step: Step, shared: Any) -> Sums:
+    def sweep(self, step: Step, shared: Any, each: Sequence[Any] | None = None) -> Sums:
         """Run ``step`` on every chunk; sums are kept in double precision whatever the chunks are in."""
         tree = TreeSum()
         for number, chunk in enumerate(self.chunks):
-            sums, self.remembered[number] = step(chunk, self.remembered[number], shared)
+            told = shared if each is None else Told(shared, each[number])
+            sums, self.remembered[number] = step(chunk, self.remembered[number], told)
             tree.add(sums)
         return tree.total()
 
     def through(self, view: View) -> "InMemory":
         """The same chunks, each seen through a function, with a memory of their own."""
         return InMemory(Seen(self.chunks, view))
+
+    def made(self, make: Make, shared: Any, n_bytes: int) -> "InMemory":
+        """A list of what is made of every chunk."""
+        return InMemory(make(shared, chunk) for chunk in self.chunks)
+
+    def recalled(self, question: Callable[[Any], Any]) -> list[Any]:
+        """What a function says of the memory of every chunk."""
+        return [question(memory) for memory in self.remembered]
+
+    def for_others(self) -> list[Any]:
+        """What is remembered."""
+        return self.remembered
 
 
 class Seen(Sequence[Chunk]):

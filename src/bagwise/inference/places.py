@@ -21,12 +21,19 @@ from bagwise._files import PathLike
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features
-from bagwise.inference.chunks import BagModel, Chunk, HeldChunks, InMemory, Step, Sums, View, chunks_as_made
+from bagwise.inference.chunks import BagModel, Chunk, HeldChunks, InMemory, Make, Step, Sums, View, chunks_as_made
 from bagwise.numerics.segments import Segments
 
 _PAGE = 4096  # where tensors begin in a file: as well aligned as those that torch allocates
 _SHARE = 4  # of the memory of the machine features may take one part in so many, unless the user says otherwise
 _UNKNOWN_MEMORY = 2**34  # bytes, where the system does not tell
+
+
+class Extent(NamedTuple):
+    """How much chunks take in all."""
+
+    n_rows: int
+    n_bytes: int
 
 
 class ChunkPlace(Protocol):
@@ -40,6 +47,9 @@ class ChunkPlace(Protocol):
         self, features: Features, bags: Bags, model: BagModel, integrated: bool, remembered: Sequence[Any] | None
     ) -> HeldChunks:
         """The chunks of some bags, features computed once."""
+
+    def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: "Extent") -> HeldChunks:
+        """Chunks made of what they come from (bags, for example, that stay in their files), once."""
 
     def memory_bytes(self) -> int:
         """How many bytes of rows or features to hold in memory."""
@@ -63,7 +73,13 @@ class ThisProcess:
         with step_threads(self.threads):
             made = chunks_as_made(features, bags, model, integrated=integrated)
             held = self.hold(made, feature_bytes(features, bags))
-        return _WithThreads(held, remembered, self.threads)
+        return _WithThreads(held, remembered, self)
+
+    def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: Extent) -> HeldChunks:
+        """In memory if they fit."""
+        with step_threads(self.threads):
+            held = self.hold((make(shared, source) for source in sources), extent.n_bytes)
+        return _WithThreads(held, None, self)
 
     def hold(self, items: Iterable[Any], n_bytes: int) -> Sequence[Any]:
         """A list, or a file."""
@@ -77,18 +93,22 @@ class ThisProcess:
 class _WithThreads(InMemory):
     """Chunks whose steps all use the same number of threads: how a product rounds depends on it."""
 
-    def __init__(self, chunks: Sequence[Chunk], remembered: Sequence[Any] | None, threads: int | None) -> None:
+    def __init__(self, chunks: Sequence[Chunk], remembered: Sequence[Any] | None, place: ThisProcess) -> None:
         super().__init__(chunks, remembered)
-        self._threads = threads
+        self._place = place
 
-    def sweep(self, step: Step, shared: Any) -> Sums:
+    def sweep(self, step: Step, shared: Any, each: Sequence[Any] | None = None) -> Sums:
         """Run ``step`` on every chunk."""
-        with step_threads(self._threads):
-            return super().sweep(step, shared)
+        with step_threads(self._place.threads):
+            return super().sweep(step, shared, each)
 
     def through(self, view: View) -> "_WithThreads":
         """The same chunks, each seen through a function, with a memory of their own."""
-        return _WithThreads(super().through(view).chunks, None, self._threads)
+        return _WithThreads(super().through(view).chunks, None, self._place)
+
+    def made(self, make: Make, shared: Any, n_bytes: int) -> HeldChunks:  # type: ignore[override]
+        """Where there is room for them."""
+        return self._place.made(self.chunks, make, shared, Extent(0, n_bytes))
 
 
 _HERE = ThisProcess()  # frozen, so that everyone may share it

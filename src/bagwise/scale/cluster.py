@@ -12,25 +12,35 @@ from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from torch import Tensor
+from typing import Any
 
 from bagwise import _validation as check
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features, chunk_slices
-from bagwise.inference.chunks import BagModel, Chunk, Step, Sums, TreeSum, View, integrated_out
-from bagwise.inference.places import ThisProcess, step_threads
+from bagwise.inference.chunks import BagModel, HeldChunks, Make, Step, Sums, View
+from bagwise.inference.places import Extent, ThisProcess
 from bagwise.scale.fingerprint import fingerprint
-from bagwise.scale.journal import SweepJournal, read_state, remove_if_empty, write_state
+from bagwise.scale.journal import SweepJournal, remove_if_empty
 from bagwise.scale.settings import placed
+from bagwise.scale.tasks import (
+    ChunkParts,
+    SavedState,
+    answers_added,
+    chunk_of_parts,
+    made_of_shard,
+    passed_on,
+    recalled_of_shard,
+    run_on_shard,
+    sums_added,
+    write_after,
+)
 
 EVERY = 10  # sweeps between two states that are written down
+FEW_ROWS = 32_768  # of which a kernel is learned in this process: a pass over them takes less time than a task
 _FAN_IN = 8  # sums that one task adds: a power of two, so that they make a subtree
 _ALLOWED_FAILURES = 100  # workers that may die under one task before it is given up
 _PATIENCE = 20  # seconds until a scheduler must have answered
-_ALIGNED = 64  # bytes: how a product rounds depends on where its factors begin
 
 
 @contextmanager
@@ -124,19 +134,35 @@ class Cluster:
     ) -> "ClusterChunks":
         """Features are computed by the workers, once."""
         parts = [
-            _ChunkParts(bags[part], model.chunk(part, features.dtype, features.device), int(model.offsets[part.start]))
+            ChunkParts(bags[part], model.chunk(part, features.dtype, features.device), int(model.offsets[part.start]))
             for part in chunk_slices(bags)
         ]
         groups = _by(self._size, parts)
         stated = [part.evidence for part in parts]
         seen = (features.tensors(), features.bias, integrated, bags.offsets, stated)
         identity = fingerprint(own_version(), self.threads, *seen)
-        shards = Shards(lambda: self._submitted(features, groups, integrated), len(groups))
-        return ClusterChunks(self, shards, remembered, identity, None)
+        shards = Shards(lambda: self._all_made(groups, chunk_of_parts, (features, integrated)), len(groups))
+        return ClusterChunks(self, shards, remembered, identity)
 
-    def _submitted(self, features: Features, groups: Sequence[Any], integrated: bool) -> list[Any]:
-        everyone = self.client.submit(_same, features, pure=False)
-        return [self.client.submit(_made, everyone, group, integrated, self.threads, pure=False) for group in groups]
+    def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: Extent) -> HeldChunks:
+        """Made by the workers, once; of few rows by this process, which takes less time than tasks do."""
+        if extent.n_rows <= FEW_ROWS:
+            return self.local.made(sources, make, shared, extent)
+        groups = _by(self._size, list(sources))
+        return ClusterChunks(self, Shards(lambda: self._all_made(groups, make, shared), len(groups)), None, None)
+
+    def made_of(self, shards: "Shards", make: Make, shared: Any) -> "ClusterChunks":
+        """Other chunks of the same bags."""
+        made = Shards(lambda: self._all_made(shards.futures, make, shared), len(shards))
+        return ClusterChunks(self, made, None, None)
+
+    def _all_made(self, groups: Sequence[Any], make: Make, shared: Any) -> list[Any]:
+        everyone = self.client.submit(passed_on, shared, pure=False)
+        return [self.client.submit(made_of_shard, make, everyone, group, self.threads, pure=False) for group in groups]
+
+    def by_shard(self, each: Sequence[Any]) -> list[Sequence[Any]]:
+        """What every chunk is told, by the tasks that work on them."""
+        return _by(self._size, each)
 
     @property
     def threads(self) -> int | None:
@@ -183,30 +209,35 @@ class Shards:
 
 
 class ClusterChunks:
-    """Chunks on the workers; ``remembered`` are futures, paths of states, or None."""
+    """Chunks on the workers; ``remembered`` are futures, paths of states, or None.
+
+    Chunks without an ``identity`` have no journal: they are made again by whoever goes on.
+    """
+
+    in_this_process = False
 
     def __init__(
         self,
         cluster: Cluster,
         shards: Shards,
         remembered: Sequence[Any] | None,
-        identity: str,
-        view: View | None,
+        identity: str | None,
+        view: View | None = None,
     ) -> None:
         self._cluster, self._shards, self._identity, self._view = cluster, shards, identity, view
         self.remembered: list[Any] = [None] * len(self._shards) if remembered is None else list(remembered)
-        self._journal = cluster.journal(identity, len(self._shards))
+        self._journal = None if identity is None else cluster.journal(identity, len(self._shards))
         self._sweeps = 0
 
-    def sweep(self, step: Step, shared: Any) -> Sums:
+    def sweep(self, step: Step, shared: Any, each: Sequence[Any] | None = None) -> Sums:
         """Run ``step`` on every chunk; what the journal knows already is not computed again."""
         self._sweeps += 1
-        question = "" if self._journal is None else fingerprint(step, shared)
+        question = "" if self._journal is None else fingerprint(step, shared, each)
         written = None if self._journal is None else self._journal.sums(self._sweeps, question)
         if self._journal is not None and written is not None:
-            self._recall(self._journal, step, shared)
+            self._recall(self._journal, step, shared, each)
             return written
-        total = self._made_now(step, shared)
+        total = self._made_now(step, shared, each)
         if self._journal is not None:
             self._journal.write_sums(self._sweeps, question, total)
         if self._sweeps % EVERY == 0:  # after the sums: a journal never holds states of sweeps that it does not know
@@ -217,45 +248,63 @@ class ClusterChunks:
         """The same chunks, each seen through a function, with a memory of their own."""
         return ClusterChunks(self._cluster, self._shards, None, self._identity, view)
 
-    def _made_now(self, step: Step, shared: Any) -> Sums:
-        self._submit(step, shared)
+    def made(self, make: Make, shared: Any, n_bytes: int) -> "ClusterChunks":
+        """Made by the workers, once, of what they hold."""
+        return self._cluster.made_of(self._shards, make, shared)
+
+    def recalled(self, question: Callable[[Any], Any]) -> list[Any]:
+        """Asked on the workers."""
+        client = self._cluster.client
+        answers = [client.submit(recalled_of_shard, question, before, pure=False) for before in self.remembered]
+        return [answer for some in client.gather(answers) for answer in some]
+
+    def for_others(self) -> list[Any]:
+        """States that depend on no other future."""
+        self._write_down()
+        return self.remembered
+
+    def _made_now(self, step: Step, shared: Any, each: Sequence[Any] | None) -> Sums:
+        self._submit(step, shared, each)
         total: Sums = self._reduced().result()
         return {name: value.clone() for name, value in total.items()}
 
-    def _submit(self, step: Step, shared: Any) -> None:
+    def _submit(self, step: Step, shared: Any, each: Sequence[Any] | None) -> None:
         """Let all shards answer; what they remember afterwards is in their answers."""
-        client, threads = self._cluster.client, self._cluster.threads
-        everyone = client.submit(_same, shared, pure=False)  # one copy, which workers hand to each other
+        client, threads, n = self._cluster.client, self._cluster.threads, len(self._shards)
+        everyone = client.submit(passed_on, shared, pure=False)  # one copy, which workers hand to each other
+        own = [None] * n if each is None else self._cluster.by_shard(each)
+        tasks = zip(self._shards.futures, self.remembered, own, strict=True)
         self.remembered = [
-            client.submit(_run, step, self._view, shard, before, everyone, threads, pure=False)
-            for shard, before in zip(self._shards.futures, self.remembered, strict=True)
+            client.submit(run_on_shard, step, self._view, shard, before, everyone, some, threads, pure=False)
+            for shard, before, some in tasks
         ]
 
     def _reduced(self) -> Any:
         """The sums of all shards, added on the workers, some at a time."""
         submit = self._cluster.client.submit
-        sums = [submit(_first_added, some, pure=False) for some in _by(_FAN_IN, self.remembered)]
+        sums = [submit(answers_added, some, pure=False) for some in _by(_FAN_IN, self.remembered)]
         while len(sums) > 1:
-            sums = [submit(_added, some, pure=False) for some in _by(_FAN_IN, sums)]
+            sums = [submit(sums_added, some, pure=False) for some in _by(_FAN_IN, sums)]
         return sums[0]
 
-    def _recall(self, journal: SweepJournal, step: Step, shared: Any) -> None:
+    def _recall(self, journal: SweepJournal, step: Step, shared: Any, each: Sequence[Any] | None) -> None:
         """States of a sweep that was made by an earlier client: not needed, read, or made again."""
         if self._sweeps == journal.last_state:
             numbers = range(len(self._shards))
             self.remembered = [SavedState(journal.state_path(self._sweeps, number)) for number in numbers]
         elif self._sweeps > journal.last_state:
-            self._submit(step, shared)
+            self._submit(step, shared, each)
 
     def _write_down(self) -> None:
         """Cut the chain of futures: states go to the checkpoint folder, or are fetched and sent along."""
         client, journal = self._cluster.client, self._journal
         if journal is None:
-            self.remembered = [client.submit(_same, state, pure=False) for state in client.gather(self.remembered)]
+            self.remembered = [client.submit(passed_on, state, pure=False) for state in client.gather(self.remembered)]
             return
         paths = [journal.state_path(self._sweeps, number) for number in range(len(self._shards))]
         written = [
-            client.submit(_write, path, after, pure=False) for path, after in zip(paths, self.remembered, strict=True)
+            client.submit(write_after, path, after, pure=False)
+            for path, after in zip(paths, self.remembered, strict=True)
         ]
         client.gather(written)
         self.remembered = [SavedState(path) for path in paths]
@@ -265,75 +314,3 @@ class ClusterChunks:
 def _by(few: int, items: Sequence[Any]) -> list[Sequence[Any]]:
     """Runs of so many, the last perhaps shorter."""
     return [items[start : start + few] for start in range(0, len(items), few)]
-
-
-# ---------------------------------------------------------------- on the workers
-
-
-class _ChunkParts(NamedTuple):
-    """What a chunk is made of."""
-
-    bags: Bags
-    evidence: Any
-    first: int
-
-
-class SavedState(NamedTuple):
-    """A state in a file."""
-
-    path: str
-
-
-class After(NamedTuple):
-    """What a step leaves behind on a shard: the sums of its chunks, and what each remembers."""
-
-    sums: Sums
-    states: list[Any]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _made(features: Features, parts: Sequence[_ChunkParts], integrated: bool, threads: int | None) -> list[Chunk]:
-    with step_threads(threads):
-        designs = (features.design(part.bags) for part in parts)
-        return [
-            Chunk(integrated_out(design) if integrated else design, part.evidence, part.first)
-            for design, part in zip(designs, parts, strict=True)
-        ]
-
-
-def _run(step: Step, view: View | None, chunks: list[Chunk], before: Any, shared: Any, threads: int | None) -> After:
-    states = read_state(before.path) if isinstance(before, SavedState) else before.states if before else None
-    tree, after = TreeSum(), []
-    everyone = _well_placed(shared)
-    with step_threads(threads):
-        for number, chunk in enumerate(map(_well_placed, chunks)):
-            state = None if states is None else _well_placed(states[number])
-            sums, new = step(chunk if view is None else view(chunk), state, everyone)
-            tree.add(sums)
-            after.append(new)
-    return After(tree.total(), after)
-
-
-def _first_added(answers: Sequence[After]) -> Sums:
-    return _added([answer.sums for answer in answers])
-
-
-def _added(parts: Sequence[Sums]) -> Sums:
-    tree = TreeSum()
-    for sums in parts:
-        tree.add(sums)
-    return tree.total()
-
-
-def _write(path: str, after: After) -> str:
-    return write_state(path, after.states)
-
-
-def _well_placed(value: Any) -> Any:
-    """The same with tensors that begin where torch would let them begin, which they may not after a journey."""
-    if isinstance(value, Tensor):
-        return value.clone() if value.data_ptr() % _ALIGNED else value
-    return type(value)(*map(_well_placed, value)) if hasattr(value, "_fields") else value

@@ -13,7 +13,7 @@ from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.inference.kernel_learning import by_classes
 from bagwise.inference.kernel_learning.by_classes import ByClasses
 from bagwise.inference.kernel_learning.learn import TensorBlock
-from bagwise.inference.kernel_learning.rows import LearningRows
+from bagwise.inference.kernel_learning.rows import RowsHere
 
 STEP = 1e-4
 SETS = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 1, 1]], dtype=bool)
@@ -29,7 +29,7 @@ def test_gradient_of_the_evidence_of_classes_agrees_with_differences(monkeypatch
     made = kernels.trainable_kernel("rbf", 2, None, 2.0, False)
     features = features_of(bags, kernel=made, lengthscale=None, bias=1.0, n_inducing=5)
     kernel, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
-    rows = LearningRows(features, kernel, inducing, bags, ProbitClasses(evidence), chunk_rows)
+    rows = RowsHere(features, kernel, inducing, bags, ProbitClasses(evidence), chunk_rows)
     block, places = KernelParameters(kernel, 2), TensorBlock(inducing)
     judge = ByClasses(rows, 5)
     judge()

@@ -16,7 +16,7 @@ from bagwise.inference.kernel_learning import by_messages as messages
 from bagwise.inference.kernel_learning.by_bags import ByBags
 from bagwise.inference.kernel_learning.by_messages import ByMessages
 from bagwise.inference.kernel_learning.learn import _moments
-from bagwise.inference.kernel_learning.rows import LearningRows
+from bagwise.inference.kernel_learning.rows import LearningRows, RowsHere
 from bagwise.inference.kernel_learning.search import differentiated
 
 WEIGHTS = np.array([1, 3, 2, 0, 1, 2, 1, 1.0])
@@ -52,7 +52,8 @@ class Judged:
         told = (np.where(speaks[:, None], np.nan, y), sizes, (table,), (speaks,)) if tabled else (y, sizes)
         evidence = CountEvidence(*told).of_bags(np.arange(8)[chosen]).weighted(weight)
         kernel = copy.deepcopy(features.kernel)
-        rows = LearningRows(features, kernel, features.inducing.clone(), bags[chosen], ProbitCounts(evidence))
+        rows_of = RowsHere if kind == "moments" else LearningRows
+        rows = rows_of(features, kernel, features.inducing.clone(), bags[chosen], ProbitCounts(evidence))
         self.parameters = KernelParameters(kernel, 2)
         self.judge = JUDGES[kind](rows, torch.as_tensor(evidence.ceiling()))
 

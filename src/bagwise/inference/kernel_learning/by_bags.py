@@ -12,22 +12,17 @@ enough.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from bagwise.exceptions import NumericalError
-from bagwise.inference.bag_propagation import (
-    BagPropagation,
-    BagRows,
-    Pooled,
-    labelled_design,
-    linearise,
-)
+from bagwise.gp.features import Design
+from bagwise.inference.bag_propagation import BagPropagation, BagRows, Pooled, labelled_design, linearise
 from bagwise.inference.belief import Belief
-from bagwise.inference.chunks import Chunk, InMemory, OfColumn, Seen
+from bagwise.inference.chunks import Chunk, HeldChunks, OfColumn, Sums, Told
 from bagwise.inference.kernel_learning.rows import LearningRows
 from bagwise.inference.loop import iterate
 from bagwise.numerics.gmres import gmres
@@ -58,11 +53,16 @@ class Fixed(NamedTuple):
         parts = torch.split(vector, sizes)
         return Fixed(*(new.reshape(part.shape) for new, part in zip(parts, self, strict=True)))
 
+    def cut(self, counts: list[int]) -> list[BagRows]:
+        """Rows and offsets of so many bags each."""
+        parts = zip(torch.split(self.rows, counts), torch.split(self.offset, counts), strict=True)
+        return [BagRows(*pair) for pair in parts]
+
 
 class _Problem(NamedTuple):
     """What the map Φ needs besides the point."""
 
-    chunks: Sequence[Chunk]  # of instances, in labelled bags only
+    counts: list[int]  # bags of every chunk
     signs: Tensor  # (B,) ±1
     noise: float  # probability that a label is wrong
     times: Tensor  # (B,) how many times a bag counts
@@ -81,38 +81,36 @@ class ByBags:
     def __call__(self) -> float:
         """log Z at the present kernel, summed over label columns; its gradient is left in the parameters."""
         chunks = self._rows.chunks()
-        total, pulls = 0.0, []
-        for column in range(chunks[0].evidence.labels.shape[1]):
-            engine, pooled = self._settled(chunks, column)
+        total, draws, pulls = 0.0, [], []
+        for column in range(len(self._ceiling)):
+            engine, held = self._settled(chunks, column)
             total += float(engine.log_evidence.sum())
-            pulls.append((column, engine, self._pulls(chunks, column, engine, pooled)))
-        for number, chunk in enumerate(self._rows.traced()):
-            parts = [
-                _pulled(OfColumn(column)(chunk), engine, cotangents[number]) for column, engine, cotangents in pulls
-            ]
-            torch.autograd.backward(torch.stack(parts).sum())
+            draws.append(engine.draws())
+            pulls.append(self._pulls(chunks, column, engine, held))
+        self._rows.differentiate(_pulled, draws, each=list(zip(*pulls, strict=True)))
         return total
 
     def value(self) -> float:
         """log Z at the present kernel without its gradient, which takes most of the time."""
         chunks = self._rows.chunks()
-        columns = range(chunks[0].evidence.labels.shape[1])
+        columns = range(len(self._ceiling))
         return sum(float(self._settled(chunks, column)[0].log_evidence.sum()) for column in columns)
 
-    def _settled(self, chunks: Sequence[Chunk], column: int) -> tuple[BagPropagation, list[Pooled]]:
+    def _settled(self, chunks: HeldChunks, column: int) -> tuple[BagPropagation, HeldChunks]:
         """Rows and sites at the present kernel, from the last ones or, should that fail, from nothing."""
-        own = Seen(chunks, OfColumn(column))
         last = self._remembered.get(column)
         for start in (last, None) if last is not None else (None,):
-            held = InMemory(own, None if start is None else start[1])
+            held = chunks.through(OfColumn(column))
+            if start is not None:
+                held.remembered = list(start[1])
             engine = self._settle(held, column, None if start is None else start[0])
             if engine is not None:
-                self._remembered[column] = engine.belief, held.remembered
-                return engine, held.remembered
+                self._remembered[column] = engine.belief, held.for_others()
+                return engine, held
         raise NumericalError("expectation propagation does not settle at this kernel.")
 
     @torch.no_grad()
-    def _settle(self, held: InMemory, column: int, belief: Belief | None) -> BagPropagation | None:
+    def _settle(self, held: HeldChunks, column: int, belief: Belief | None) -> BagPropagation | None:
         try:
             engine = BagPropagation(held, self._rows.n_columns, self._rows.device, self._seed)
             if belief is not None:
@@ -125,39 +123,53 @@ class ByBags:
             raise KeyboardInterrupt
         return engine if trace.converged and engine.plausible(self._ceiling[[column]]) else None
 
-    def _pulls(
-        self, chunks: Sequence[Chunk], column: int, engine: BagPropagation, pooled: list[Pooled]
-    ) -> list[BagRows]:
+    def _pulls(self, chunks: HeldChunks, column: int, engine: BagPropagation, held: HeldChunks) -> list[BagRows]:
         """λ of the rows and offsets of every chunk."""
-        point, problem = _fixed_point(Seen(chunks, OfColumn(column)), engine, pooled)
-        adjoint = _adjoint(point, problem)
-        cuts = [part.n_labelled for part in pooled]
-        parts = zip(torch.split(adjoint.rows, cuts), torch.split(adjoint.offset, cuts), strict=True)
-        return [BagRows(*pair) for pair in parts]
+        point, problem = _fixed_point(held.recalled(_pooled_bags), engine)
+        seen = chunks.through(_LabelledBags(column))
+        kept = seen.in_this_process and self._rows.n_chunks <= _KEPT_CHUNKS
+        return _adjoint(point, problem, seen, kept=kept).cut(problem.counts)
 
 
-def _pulled(chunk: Chunk, engine: BagPropagation, adjoint: BagRows) -> Tensor:
-    """λᵀ Φ(x, θ) of a chunk, whose gradient in θ is what the chunk adds to (14.1)."""
-    seen = labelled_design(chunk)
-    found = linearise(seen.phi, seen.kappa, seen.segments, engine.draws().to(seen.phi.dtype))
+def _pulled(chunk: Chunk, _: None, told: Told) -> Tensor:
+    """Σ λᵀ Φ(x, θ) of a chunk over label columns, whose gradient in θ is what the chunk adds to (14.1)."""
+    parts = [
+        _column_pulled(OfColumn(column)(chunk), draws, adjoint)
+        for column, (draws, adjoint) in enumerate(zip(told.shared, told.own, strict=True))
+    ]
+    return torch.stack(parts).sum()
+
+
+def _column_pulled(chunk: Chunk, draws: Tensor, adjoint: BagRows) -> Tensor:
+    found = _linearised(labelled_design(chunk), draws)
     return (adjoint.rows * found.rows).sum() + (adjoint.offset * found.offset).sum()
 
 
-def _fixed_point(chunks: Sequence[Chunk], engine: BagPropagation, pooled: list[Pooled]) -> tuple[Fixed, _Problem]:
-    bags = [part.bag_rows() for part in pooled]
-    sites = [part.bag_sites() for part in pooled]
-    labels = torch.cat([part.chunk.evidence.labels[: part.n_labelled, 0] for part in pooled])
-    point = Fixed(
-        torch.cat([part.rows for part in bags]).double(),
-        torch.cat([part.offset for part in bags]).double(),
-        *(torch.cat(parts).double() for parts in zip(*sites, strict=True)),
-    )
-    times = torch.cat([part.times() for part in pooled]).double()
+class _PooledBags(NamedTuple):
+    """The labelled bags of a chunk at a settled point."""
+
+    point: Fixed
+    labels: Tensor  # (b,)
+    times: Tensor  # (b,)
+    noise: float
+
+
+def _pooled_bags(pooled: Pooled) -> _PooledBags:
+    evidence = pooled.chunk.evidence
+    parts = (*pooled.bag_rows(), *pooled.bag_sites())
+    labels = evidence.labels[: pooled.n_labelled, 0].double()
+    return _PooledBags(Fixed(*(part.double() for part in parts)), labels, pooled.times().double(), evidence.noise)
+
+
+def _fixed_point(bags: Sequence[_PooledBags], engine: BagPropagation) -> tuple[Fixed, _Problem]:
+    point = Fixed(*(torch.cat(parts) for parts in zip(*(some.point for some in bags), strict=True)))
+    signs = 2.0 * torch.cat([some.labels for some in bags]) - 1.0
+    times = torch.cat([some.times for some in bags])
     precision, shift = engine.totals()
     own = _totals(point, times)
-    signs, noise = 2.0 * labels.double() - 1.0, chunks[0].evidence.noise
     rest = precision - own[0], shift - own[1]
-    return point, _Problem(Seen(chunks, _labelled_bags), signs, noise, times, engine.points, *rest)
+    counts = [len(some.labels) for some in bags]
+    return point, _Problem(counts, signs, bags[0].noise, times, engine.points, *rest)
 
 
 def _totals(x: Fixed, times: Tensor) -> tuple[Tensor, Tensor]:
@@ -165,19 +177,62 @@ def _totals(x: Fixed, times: Tensor) -> tuple[Tensor, Tensor]:
     return x.rows.T @ ((times * x.tau)[:, None] * x.rows), x.rows.T @ (times * x.nu)
 
 
-def _adjoint(point: Fixed, problem: _Problem) -> Fixed:
-    """λ of (14.1)."""
+def _adjoint(point: Fixed, problem: _Problem, chunks: HeldChunks, *, kept: bool) -> Fixed:
+    """λ of (14.1).
+
+    Chunks come into Φ by the draws of v alone at which their bags are made linear. So a product with the transposed
+    derivative of Φ is one sweep, which pulls λ back to the draws, and from there it is arithmetic of few numbers.
+    """
     with torch.enable_grad():
         x = Fixed(*(part.detach().clone().requires_grad_() for part in point))
-        log_z = _log_evidence(x, problem)
-        slope = Fixed(*torch.autograd.grad(log_z, x))
-        image = _mapped(x, problem)
+        slope = Fixed(*torch.autograd.grad(_log_evidence(x, problem), x))
+        factor, mean = _belief(x, problem)
+        draws = mean[:, None] + torch.linalg.solve_triangular(factor.T, problem.points, upper=True)
+        image = draws, *_matched(_cavity(x, problem, factor, mean))
+    look = _Draws(draws.detach(), kept)
 
     def product(vector: Tensor) -> Tensor:
-        back = torch.autograd.grad(image, x, grad_outputs=point.like(vector), retain_graph=True)
-        return vector - Fixed(*back).flat()
+        back = point.like(vector)
+        pulled = chunks.sweep(_draws_step, look, back.cut(problem.counts))["draws"]
+        own = torch.autograd.grad(image, x, grad_outputs=(pulled, back.tau, back.nu), retain_graph=True)
+        return vector - Fixed(*own).flat()
 
     return point.like(gmres(product, slope.flat(), _ADJOINT_TOLERANCE, _ADJOINT_STEPS))
+
+
+class _Draws(NamedTuple):
+    """Where bags are made linear, and whether to keep what a second backward pass needs, rather than look again."""
+
+    draws: Tensor  # (R, S)
+    kept: bool
+
+
+def _draws_step(chunk: Chunk, seen: tuple[Tensor, BagRows] | None, told: Told) -> tuple[Sums, Any]:
+    """λ of the rows and offsets of a chunk, pulled back to the draws."""
+    look: _Draws = told.shared
+    with torch.enable_grad():
+        draws, rows = seen or _looked(chunk, look.draws.clone().requires_grad_())
+        back = [one.to(like.dtype) for one, like in zip(told.own, rows, strict=True)]
+        (pulled,) = torch.autograd.grad(rows, draws, grad_outputs=back, retain_graph=look.kept)
+    return {"draws": pulled}, (draws, rows) if look.kept else None
+
+
+def _looked(chunk: Chunk, draws: Tensor) -> tuple[Tensor, BagRows]:
+    return draws, _linearised(chunk.design, draws)
+
+
+def _linearised(design: Design, draws: Tensor) -> BagRows:
+    return linearise(design.phi, design.kappa, design.segments, draws.to(design.phi.dtype))
+
+
+@dataclass(frozen=True)
+class _LabelledBags:
+    """A chunk as one label column sees it, with the bags alone that are labelled in it."""
+
+    column: int
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        return chunk._replace(design=labelled_design(OfColumn(self.column)(chunk)))
 
 
 def _belief(x: Fixed, problem: _Problem) -> tuple[Tensor, Tensor]:
@@ -229,30 +284,7 @@ def _log_evidence(x: Fixed, problem: _Problem) -> Tensor:
     return (problem.times * (seen.log_z - normaliser)).sum() - torch.log(factor.diagonal()).sum() + 0.5 * shift @ mean
 
 
-def _mapped(x: Fixed, problem: _Problem) -> Fixed:
-    """Φ(x): bags as rows at the q(v) that x makes, and sites by matching moments."""
-    factor, mean = _belief(x, problem)
-    draws = mean[:, None] + torch.linalg.solve_triangular(factor.T, problem.points, upper=True)
-    parts = [_linearised(problem.chunks, number, draws) for number in range(len(problem.chunks))]
-    seen = _cavity(x, problem, factor, mean)
+def _matched(seen: _Cavity) -> tuple[Tensor, Tensor]:
+    """Sites by matching moments."""
     shrink = 1.0 + seen.variance * seen.bend
-    return Fixed(
-        torch.cat([part.rows for part in parts]).double(),
-        torch.cat([part.offset for part in parts]).double(),
-        -seen.bend / shrink,
-        (seen.slope - seen.bend * seen.mean) / shrink,
-    )
-
-
-def _labelled_bags(chunk: Chunk) -> Chunk:
-    return chunk._replace(design=labelled_design(chunk))
-
-
-def _linearised(chunks: Sequence[Chunk], number: int, draws: Tensor) -> BagRows:
-    """The bags of one chunk as rows; of many chunks the backward pass looks at each again, wherever it lies."""
-
-    def look(draws: Tensor) -> BagRows:
-        design = chunks[number].design
-        return linearise(design.phi, design.kappa, design.segments, draws.to(design.phi.dtype))
-
-    return BagRows(*(checkpoint(look, draws, use_reentrant=False) if len(chunks) > _KEPT_CHUNKS else look(draws)))
+    return -seen.bend / shrink, (seen.slope - seen.bend * seen.mean) / shrink

@@ -24,7 +24,7 @@ from bagwise.inference.class_propagation import (
     matched_sites,
     seen_from,
 )
-from bagwise.inference.kernel_learning.rows import LearningRows
+from bagwise.inference.kernel_learning.rows import RowsHere
 from bagwise.inference.loop import iterate
 from bagwise.numerics.gmres import gmres
 
@@ -36,7 +36,7 @@ _KEPT = 200_000  # rows × classes of which the backward pass keeps what it need
 class ByClasses:
     """Judges the kernel of some rows whose bags state candidates."""
 
-    def __init__(self, rows: LearningRows, seed: int) -> None:
+    def __init__(self, rows: RowsHere, seed: int) -> None:
         self._rows, self._seed = rows, seed
         self._last: tuple[ClassBelief, ClassPoint] | None = None
 

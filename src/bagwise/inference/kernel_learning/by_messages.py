@@ -5,15 +5,14 @@ does not. At settled messages its total derivative is one more sum over the chun
 kept from one kernel to the next.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bagwise.exceptions import NumericalError
-from bagwise.inference.chunks import Chunk, InMemory
-from bagwise.inference.expectation_propagation import ExpectationPropagation, pull_back
+from bagwise.inference.chunks import Chunk, HeldChunks, Told
+from bagwise.inference.expectation_propagation import ExpectationPropagation, Sites, pull_back
 from bagwise.inference.kernel_learning.rows import LearningRows
 from bagwise.inference.loop import iterate
 
@@ -30,28 +29,25 @@ class ByMessages:
 
     def __call__(self) -> float:
         """log Z at the present kernel; its gradient is left in the parameters."""
-        engine, sites = self._settled(self._rows.chunks())
-        for chunk, own in zip(self._rows.traced(), sites, strict=True):
-            torch.autograd.backward(pull_back(chunk, own.tau, own.nu, engine.belief))
+        engine, held = self._settled(self._rows.chunks())
+        self._rows.differentiate(_pulled, engine.belief, remembered=list(held.remembered))
+        self._remembered = held.for_others()
         return float(engine.log_evidence.sum())
 
-    def _settled(self, chunks: Sequence[Chunk]) -> tuple[ExpectationPropagation, list[Any]]:
+    def _settled(self, chunks: HeldChunks) -> tuple[ExpectationPropagation, HeldChunks]:
         """Messages at the present kernel, from the last ones or, should that fail, from nothing."""
         for start in (self._remembered, None) if self._remembered is not None else (None,):
-            held = InMemory(chunks, start)
-            engine = self._settle(held, chunks[0], resume=start is not None)
+            engine = self._settle(chunks, start)
             if engine is not None:
-                self._remembered = held.remembered
-                return engine, held.remembered
+                return engine, chunks
         raise NumericalError("expectation propagation does not settle at this kernel.")
 
     @torch.no_grad()
-    def _settle(self, held: InMemory, like: Chunk, *, resume: bool) -> ExpectationPropagation | None:
+    def _settle(self, chunks: HeldChunks, start: list[Any] | None) -> ExpectationPropagation | None:
+        chunks.remembered = [None] * len(chunks.remembered) if start is None else list(start)
         try:
-            engine = ExpectationPropagation(
-                held, self._rows.n_columns, like.evidence.labels.shape[1], self._rows.device
-            )
-            if resume:
+            engine = ExpectationPropagation(chunks, self._rows.n_columns, len(self._ceiling), self._rows.device)
+            if start is not None:
                 engine.resume()
             trace = iterate(engine.step, name="log evidence", max_iter=SWEEPS, tol=self._tolerance)
             engine.finish()
@@ -60,3 +56,7 @@ class ByMessages:
         if trace.interrupted:
             raise KeyboardInterrupt
         return engine if trace.converged and engine.plausible(self._ceiling) else None
+
+
+def _pulled(chunk: Chunk, sites: Sites, told: Told) -> Tensor:
+    return pull_back(chunk, sites.tau, sites.nu, told.shared)

@@ -18,12 +18,12 @@ from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features, reassembled
 from bagwise.gp.kernel_parameters import KernelParameters
-from bagwise.inference.chunks import OfColumn
+from bagwise.inference.chunks import BagModel, OfColumn
 from bagwise.inference.kernel_learning.by_bags import ROUGH, ByBags
 from bagwise.inference.kernel_learning.by_classes import ByClasses
 from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMessages
 from bagwise.inference.kernel_learning.by_moments import MomentEvidence
-from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows
+from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows, RowsHere
 from bagwise.inference.kernel_learning.search import (
     Block,
     EvidenceSearch,
@@ -236,12 +236,19 @@ class LearningSet(NamedTuple):
     evidence: AnyEvidence
 
     def rows(self, *, whole: bool = False) -> LearningRows:
-        """Its rows, ``whole`` in a single chunk."""
+        """Its rows wherever chunks live, ``whole`` in a single chunk."""
+        return LearningRows(*self._parts(whole))
+
+    def rows_here(self, *, whole: bool = False) -> RowsHere:
+        """Its rows in this process."""
+        return RowsHere(*self._parts(whole))
+
+    def _parts(self, whole: bool) -> tuple[Features, Any, Tensor, Bags, BagModel, int]:
         size = self.bags.n_instances if whole else CHUNK_ROWS
         model = (
             ProbitClasses(self.evidence) if isinstance(self.evidence, ClassEvidence) else ProbitCounts(self.evidence)
         )
-        return LearningRows(self.features, self.kernel, self.inducing, self.bags, model, size)
+        return self.features, self.kernel, self.inducing, self.bags, model, size
 
     def ceiling(self) -> Tensor:
         """The highest log evidence that there can be, (K,)."""
@@ -254,24 +261,23 @@ def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
 
     Moments too where some bags count for little, because a message is of a whole bag.
     """
-    rows = some.rows(whole=settings.pinned)
     if isinstance(some.evidence, ClassEvidence):
-        return ByClasses(rows, int(settings.random.randint(2**31 - 1)))
+        return ByClasses(some.rows_here(), int(settings.random.randint(2**31 - 1)))
     if some.evidence.has_light_bags():
-        return differentiated(_moments(some.rows(whole=True)))
+        return differentiated(_moments(some.rows_here(whole=True)))
     if settings.by_bags:
-        return ByBags(rows, some.ceiling(), int(settings.random.randint(2**31 - 1)))
+        return ByBags(some.rows(), some.ceiling(), int(settings.random.randint(2**31 - 1)))
     if not settings.pinned:
-        return ByMessages(rows, some.ceiling())
-    by_messages = ByMessages(rows, some.ceiling(), TOLERANCE_PINNED)
+        return ByMessages(some.rows(), some.ceiling())
+    by_messages = ByMessages(some.rows(whole=True), some.ceiling(), TOLERANCE_PINNED)
     try:
         by_messages()
     except NumericalError:
-        return differentiated(_moments(rows))
+        return differentiated(_moments(some.rows_here(whole=True)))
     return by_messages
 
 
-def _moments(rows: LearningRows) -> Callable[[], Tensor]:
+def _moments(rows: RowsHere) -> Callable[[], Tensor]:
     """(4.7), which sees all rows at once."""
     (first,) = rows.chunks()
     columns = (OfColumn(column)(first) for column in range(first.evidence.labels.shape[1]))

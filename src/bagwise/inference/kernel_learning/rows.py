@@ -1,29 +1,139 @@
-"""Rows to learn a kernel from: standardised, in chunks of whole bags, with what their bags say."""
+"""Rows to learn a kernel from: standardised, in chunks of whole bags, with what their bags say.
 
-from collections.abc import Iterator, Sequence
+What a judge asks of them is a sum over chunks (theory section 14): sweeps over features at the present kernel, and the
+gradient of a sum over chunks in the kernel's parameters. So whatever holds chunks can do the work (``LearningRows``).
+``RowsHere`` are for judges that look at all rows at once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from bagwise.bags import Bags
-from bagwise.gp.features import Design, Features, bag_slices, traced_design
-from bagwise.inference.chunks import BagModel, Chunk
-from bagwise.inference.places import PLACE
+from bagwise.gp.features import Features, bag_slices, traced_design
+from bagwise.gp.narrowing import Narrowing, narrowing
+from bagwise.inference.chunks import BagModel, Chunk, HeldChunks, Sums, Told
+from bagwise.inference.places import PLACE, Extent
 from bagwise.numerics.segments import Segments
 
 CHUNK_ROWS = 8192
+_INDUCING = "inducing inputs"  # no parameter of a kernel has a name with a blank
+
+Value = Callable[[Chunk, Any, Told], Tensor]  # what a chunk, with what it remembers, adds to something differentiable
+
+
+class _Source(NamedTuple):
+    """Where the rows of a chunk come from, and what their bags say."""
+
+    bags: Bags
+    evidence: Any
 
 
 class _Part(NamedTuple):
+    """The rows of a chunk in memory, as a kernel sees them."""
+
     x: Tensor
     segments: Segments
     log_sizes: Tensor
     evidence: Any
 
 
-class LearningRows:
-    """A kernel (and inducing inputs) to be moved, and the rows that it is judged by."""
+class AtKernel(NamedTuple):
+    """Features at another kernel, with other inducing inputs."""
+
+    features: Features
+    kernel: Any
+    inducing: Tensor
+
+    def chunk(self, part: _Part) -> Chunk:
+        """Some rows, as a differentiable function of the kernel and the inducing inputs."""
+        design = traced_design(*self, part.x, part.segments, part.log_sizes)
+        return Chunk(design, part.evidence)
+
+    def free(self) -> dict[str, Tensor]:
+        """What is learned, by name."""
+        named = {name: value for name, value in self.kernel.named_parameters() if value.requires_grad}
+        return {**named, _INDUCING: self.inducing} if self.inducing.requires_grad else named
+
+
+def _sources(features: Features, bags: Bags, model: BagModel, chunk_rows: int) -> Iterator[_Source]:
+    for part in bag_slices(bags.offsets, chunk_rows):
+        yield _Source(bags[part], model.chunk(part, features.dtype, features.device))
+
+
+class _Sight(NamedTuple):
+    """How rows are seen while the kernel moves and the inducing inputs stay."""
+
+    features: Features
+    narrow: Narrowing | None
+
+    def __call__(self, X: Any) -> Tensor:
+        x = self.features.standardised(X)
+        return x if self.narrow is None else self.narrow(x)
+
+
+def _standardised(sight: _Sight, source: _Source) -> _Part:
+    bags, features = source.bags, sight.features
+    segments = Segments(torch.from_numpy(bags.offsets.copy()).to(features.device))
+    return _Part(sight(bags.X), segments, features.log_sizes(bags.sizes), source.evidence)
+
+
+@torch.no_grad()
+def _design_chunk(at: AtKernel, part: _Part) -> Chunk:
+    return at.chunk(part)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A step: the gradient of what every chunk adds to a sum."""
+
+    value: Value
+
+    def __call__(self, part: Any, remembered: Any, told: Told) -> tuple[Sums, Any]:
+        """By the names of what is learned."""
+        at, shared = told.shared
+        free = at.free()
+        with torch.enable_grad():
+            total = self.value(at.chunk(part), remembered, Told(shared, told.own))
+            found = torch.autograd.grad(total, list(free.values()), allow_unused=True)
+        pairs = zip(free.items(), found, strict=True)
+        return {name: torch.zeros_like(leaf) if one is None else one for (name, leaf), one in pairs}, remembered
+
+
+class _KernelRows:
+    """A kernel (and inducing inputs) to be moved, and where features are computed."""
+
+    def __init__(self, features: Features, kernel: Any, inducing: Tensor, n_rows: int) -> None:
+        narrow = narrowing(kernel, inducing)
+        self._sight = _Sight(features, narrow)
+        self._at = AtKernel(features, kernel, inducing if narrow is None else narrow.inducing(inducing))
+        self._n_rows = n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features."""
+        return self._at.features.n_columns
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are computed."""
+        return self._at.features.device
+
+    @property
+    def _width(self) -> int:
+        """Of rows as the kernel sees them."""
+        return self._at.inducing.shape[1]
+
+    def _bytes(self, width: int) -> int:
+        """Bytes of so many numbers per row."""
+        return self._n_rows * width * self._at.features.dtype.itemsize
+
+
+class LearningRows(_KernelRows):
+    """Rows that a kernel is judged by, wherever chunks live."""
 
     def __init__(
         self,
@@ -34,40 +144,58 @@ class LearningRows:
         model: BagModel,
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
-        self._features, self._kernel, self._inducing = features, kernel, inducing
-        self._n_rows = bags.n_instances
-        parts = (self._part(bags, part, model) for part in bag_slices(bags.offsets, chunk_rows))
-        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes(inducing.shape[1]))
+        super().__init__(features, kernel, inducing, bags.n_instances)
+        self.n_chunks = len(list(bag_slices(bags.offsets, chunk_rows)))
+        sources = _sources(features, bags, model, chunk_rows)
+        extent = Extent(bags.n_instances, self._bytes(self._width))
+        self._parts = PLACE.get().made(sources, _standardised, self._sight, extent)
 
-    def _part(self, bags: Bags, part: slice, model: BagModel) -> _Part:
-        some, features = bags[part], self._features
-        segments = Segments(torch.from_numpy(some.offsets.copy()).to(features.device))
-        evidence = model.chunk(part, features.dtype, features.device)
-        return _Part(features.standardised(some.X), segments, features.log_sizes(some.sizes), evidence)
+    def chunks(self) -> HeldChunks:
+        """Features at the present kernel."""
+        return self._parts.made(_design_chunk, self._at, self._bytes(self.n_columns + 1))
 
-    @property
-    def n_columns(self) -> int:
-        """Number of features."""
-        return self._features.n_columns
+    def differentiate(
+        self, value: Value, shared: Any, *, remembered: list[Any] | None = None, each: Sequence[Any] | None = None
+    ) -> None:
+        """Leave the gradient of a sum over chunks in the parameters.
 
-    @property
-    def device(self) -> torch.device:
-        """Where they are computed."""
-        return self._features.device
+        ``value`` sees a chunk at the present kernel, what was remembered of it, and a ``Told``: what is shared, and its
+        own entry of ``each``.
+        """
+        asked = self._parts.through(_as_it_is)
+        if remembered is not None:
+            asked.remembered = remembered
+        own = [None] * self.n_chunks if each is None else each
+        sums = asked.sweep(Slope(value), (self._at, shared), own)
+        for name, leaf in self._at.free().items():
+            leaf.grad = sums[name].to(leaf)
+
+
+def _as_it_is(chunk: Any) -> Any:
+    return chunk
+
+
+class RowsHere(_KernelRows):
+    """Rows of this process, for judges that look at all of them at once."""
+
+    def __init__(
+        self,
+        features: Features,
+        kernel: Any,
+        inducing: Tensor,
+        bags: Bags,
+        model: BagModel,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> None:
+        super().__init__(features, kernel, inducing, bags.n_instances)
+        parts = (_standardised(self._sight, source) for source in _sources(features, bags, model, chunk_rows))
+        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes(self._width))
 
     def chunks(self) -> Sequence[Chunk]:
         """Features at the present kernel."""
         with torch.no_grad():
             return PLACE.get().hold(self.traced(), self._bytes(self.n_columns + 1))
 
-    def _bytes(self, width: int) -> int:
-        """Bytes of so many numbers per row."""
-        return self._n_rows * width * self._features.dtype.itemsize
-
     def traced(self) -> Iterator[Chunk]:
         """The same, one chunk after the other, as differentiable functions of the kernel and the inducing inputs."""
-        for part in self._parts:
-            yield Chunk(self._design(part), part.evidence)
-
-    def _design(self, part: _Part) -> Design:
-        return traced_design(self._features, self._kernel, self._inducing, part.x, part.segments, part.log_sizes)
+        return map(self._at.chunk, self._parts)

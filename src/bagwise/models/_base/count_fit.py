@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,8 +78,8 @@ def kept_or_learned(model: Any, learn: Callable[[], Learned]) -> Features:
 
 def _learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
     """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
-    kinds = kinds_in_question(model, bags)
-    first, sized, begin = first_features(model, bags, kinds[0]), wants_sizes(model), None
+    kinds, of_kind = kinds_in_question(model, bags), cache(partial(first_features, model, bags))
+    first, sized, begin = of_kind(kinds[0]), wants_sizes(model), None
     tried: dict[Any, tuple[float, Features]] = {}
     if asks_for_sizes(model) and model.learn and may_have_sizes(bags, counts.evidence):
         learned = _learned(model, first, bags, counts, choosing=len(kinds) > 1)
@@ -89,32 +90,30 @@ def _learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
         if not sized:
             tried[kinds[0]] = highest_reached(learned.trace), learned.features
     if len(kinds) > 1:
-        tried |= {kind: _reached(model, bags, counts, kind, sized) for kind in kinds if kind not in tried}
-        kind, begin = _best_kind(model, tried, bags, counts, sized)
-        first = first_features(model, bags, kind)
+
+        def reached(kind: str) -> tuple[float, Features]:
+            learned = _learned(model, with_sizes(of_kind(kind), bags, sized), bags, counts, choosing=True)
+            return highest_reached(learned.trace), learned.features
+
+        tried |= {kind: reached(kind) for kind in kinds if kind not in tried}
+        kind, begin = _best_kind(tried, reached)
+        first = of_kind(kind)
     return _learned(model, with_sizes(first, bags, sized), bags, counts, begin)
 
 
 def _best_kind(
-    model: Any, tried: dict[Any, tuple[float, Features]], bags: Bags, counts: CountInput, sized: bool
+    tried: dict[Any, tuple[float, Features]], reached: Callable[[str], tuple[float, Features]]
 ) -> tuple[str, Features]:
-    """The kind of the highest log evidence on the first rows to learn from, and what was learned there.
+    """The kind of the highest log evidence (with log prior) on the first rows, and what was learned there.
 
     Where two kinds are close their sum is tried, too.
     """
     values = [value for value, _ in tried.values()]
     if max(values) - min(values) < CLOSE:
-        value, learned = _reached(model, bags, counts, "rbf+linear", sized)
+        value, learned = reached("rbf+linear")
         tried["rbf+linear"] = value - CLOSE, learned
     best = max(tried, key=lambda kind: tried[kind][0])
     return best, tried[best][1]
-
-
-def _reached(model: Any, bags: Bags, counts: CountInput, kind: str, sized: bool) -> tuple[float, Features]:
-    """The log evidence (with log prior) that a kind of kernel reaches, and the features with that kernel."""
-    first = with_sizes(first_features(model, bags, kind), bags, sized)
-    learned, trace = _learned(model, first, bags, counts, choosing=True)
-    return highest_reached(trace), learned
 
 
 def highest_reached(trace: Trace | None) -> float:
