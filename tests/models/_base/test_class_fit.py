@@ -5,10 +5,32 @@ import pytest
 from tests.models.class_problems import FAST, problem
 
 from bagwise import BagGP, Bags, Evidence, label
+from bagwise.evidence.classes import read_classes
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError
 from bagwise.inference import class_engines
+from bagwise.inference.class_start import Guessed
 from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.models._base import class_fit
+
+
+def test_kernel_of_the_guesses_that_predict_sets_of_bags_left_out_best_is_kept(monkeypatch):
+    """Also if a later kernel has the higher log evidence, which is that of other guesses."""
+    worth = {"rbf": -9.0, "rbf learned": -5.0, "rbf learned learned": -7.0, "linear": -6.0, "linear learned": -8.0}
+    bags, table, _, _ = problem(6)
+    monkeypatch.setattr(class_fit, "kinds_in_question", lambda model, bags: ("rbf", "linear"))
+    monkeypatch.setattr(class_fit, "_first", lambda model, read, kind: kind)
+    monkeypatch.setattr(
+        class_fit, "guessed_classes", lambda kernel, bags, evidence, seed: Guessed(evidence, worth.get(kernel, -20.0))
+    )
+    monkeypatch.setattr(
+        class_fit, "_search", lambda model, read, first, *, begin, one_stage: Learned(f"{begin} learned", None)
+    )
+    model = BagGP(evidence="candidates")
+    model.seed_ = 0
+    read = read_classes(table, bags, keyed=True)
+    assert class_fit._learned(model, read).features == "rbf learned"
+    worth["linear"] = -4.0
+    assert class_fit._learned(model, read).features == "linear"
 
 
 def test_one_class_per_bag_is_learned_with_evidence_class():
