@@ -155,7 +155,7 @@ class TotalBags:
         """Nodes around the most probable effect of every bag, and the logs of their weights."""
         centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), effect.detach(), self._effects)
         self._effects = centre
-        few = self.only_numbers and float(effect.size) <= SMALL_EFFECT
+        few = self.only_numbers and float(effect.size.detach()) <= SMALL_EFFECT
         places, weights = np.polynomial.hermite_e.hermegauss(FEW_NODES if few else NODES)
         log_w = self._tensor(np.log(weights) + 0.5 * np.square(places))
         return centre + spread * self._tensor(places), log_w + torch.log(spread)
