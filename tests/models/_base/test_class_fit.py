@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.models.class_problems import FAST, problem
+from tests.models.class_problems import FAST, NAMES, problem
 
 from bagwise import BagGP, Bags, Evidence, label
 from bagwise.evidence.classes import read_classes
@@ -136,6 +136,25 @@ def test_a_class_that_is_seen_once_and_a_hundred_classes_are_answered():
     bags, _, y, _ = problem(13)
     y[-1] = 7
     assert BagGP(evidence="class", **FAST).fit(bags, y).predict_proba(bags).shape == (13, 4)
+
+
+def test_bags_with_every_class_as_candidate_leave_the_classes_of_others_as_they_are():
+    bags, _, y, _ = problem()
+    new = problem(12, seed=1)[0]
+    y_one = [{int(one)} for one in y]
+    broad = [one if number % 4 else {0, 1, 2} for number, one in enumerate(y_one)]
+    kept = [one if number % 4 else None for number, one in enumerate(y_one)]
+    answers = [BagGP(evidence="candidates", **FAST).fit(bags, sets).predict_proba(new) for sets in (broad, kept)]
+    assert (answers[0].argmax(1) == answers[1].argmax(1)).all()
+    assert np.abs(answers[0] - answers[1]).max() < 0.2
+
+
+def test_a_class_that_was_missing_in_training_is_named_when_it_is_asked_for():
+    bags, _, y, _ = problem(18)
+    model = BagGP(evidence="class", **FAST).fit(bags[y < 2], NAMES[y[y < 2]])
+    assert model.predict_proba(bags).shape == (18, 2)
+    with pytest.raises(BagDataError, match=r"y holds 'cat'; the model was fitted with the classes"):
+        model.score(bags, NAMES[y])
 
 
 @pytest.mark.parametrize(
