@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jinja2.utils import htmlsafe_json_dumps
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
@@ -19,7 +20,8 @@ Ints = NDArray[np.int64]
 
 INSTANCES_SHOWN = 12
 ROWS_SHOWN = 100
-MOST_IN_TABLE = 10_000  # bags that the page holds: some hundred bytes each
+MOST_IN_TABLE = 10_000  # bags that the page holds: some hundred bytes each …
+MOST_BYTES = 1_200_000  # … and fewer where names and further columns are long
 UNKNOWN = "–"
 
 
@@ -233,7 +235,9 @@ def _first_rows(columns: Sequence[tuple[str, str, Sequence[Any]]], rank: Floats)
     """Columns of all bags as rows, the highest rank first."""
     header, kinds, values = zip(*columns, strict=True)
     order = np.argsort(-rank, kind="stable")[:MOST_IN_TABLE]
-    return BagTable(header, kinds, [[column[number] for column in values] for number in order])
+    rows = [[column[number] for column in values] for number in order]
+    bytes_so_far = np.cumsum([len(htmlsafe_json_dumps(row)) for row in rows])
+    return BagTable(header, kinds, rows[: max(1, int(np.searchsorted(bytes_so_far, MOST_BYTES)))])
 
 
 def _label_columns(answers: Answers, column: int) -> Iterator[tuple[str, str, Sequence[Any]]]:
