@@ -105,7 +105,6 @@ def test_a_module_of_401_lines_is_found(tmp_path):
 # Modules with code that have no test file of their name, and where they are tested.
 TESTED_ELSEWHERE = {
     "_contract_problems.py": "tests/test_testing.py: the problems of the contract",
-    "bag_models/cell_expansion.py": "tests/bag_models/test_total_expansion.py: an effect of its own per group",
     "baselines/_base/kernel_baseline.py": "tests/baselines/test_nsk.py and those of the other kernel machines",
     "baselines/_base/kernel_settings.py": "tests/baselines/test_contract_of_baselines.py",
     "baselines/_base/machines.py": "tests/baselines/_base/test_files.py, and every baseline",
@@ -115,7 +114,6 @@ TESTED_ELSEWHERE = {
     "inference/belief.py": "tests/inference/test_expectation_propagation.py and its sisters hold one each",
     "inference/kernel_learning/rows.py": "tests/inference/kernel_learning/test_by_messages.py and its sisters",
     "io/streamed.py": "tests/cli/test_streaming.py",
-    "numerics/counting/expansions.py": "tests/bag_models/test_total_expansion.py",
     "predict/cells.py": "tests/test_aggregates.py, tests/bag_models/test_cell_effects.py",
     "report/templates.py": "tests/report/test_page.py",
     "report/terminal.py": "tests/cli/test_evaluate.py",

@@ -52,7 +52,7 @@ def crossed_both(x: Tensor, weight: Tensor, y: Tensor) -> Tensor:
     return one + one.T
 
 
-def summed_gram(diagonal: Tensor, rows: Tensor) -> Tensor:
+def weighted_gram(diagonal: Tensor, rows: Tensor) -> Tensor:
     """rowsᵀ diag(Σ over points of diagonal) rows."""
     return rows.T @ (diagonal.sum(1)[:, None] * rows)
 
@@ -101,7 +101,7 @@ class SaddleExpansion:
         weight = weight * self._within
         kurtosis = self._segments.sum(self._gamma)
         square = 1.0 / total + 0.5 * kurtosis / total**3 - skew.square() / total**4
-        found = summed_gram(own, rows) - crossed(alpha, weight * square, alpha)
+        found = weighted_gram(own, rows) - crossed(alpha, weight * square, alpha)
         found = found - crossed_both(alpha, weight * skew / total**3, beta)
         half = 0.5 * weight / total.square()
         return found + crossed_both(alpha, half, gamma) + crossed(beta, half, beta)
@@ -148,7 +148,7 @@ class TableExpansion:
             real, imaginary = ((weight[..., None] * a[..., part]).flatten(1) for a in (self._real, self._imaginary))
             found = found + crossed(wave, real, wave) - crossed(turned, real, turned)
             found = found - crossed_both(wave, imaginary, turned)
-        return found + summed_gram(own * small.segments.spread(weight), rows)
+        return found + weighted_gram(own * small.segments.spread(weight), rows)
 
 
 def _waves(chance: Tensor, turns: Tensor) -> tuple[Tensor, Tensor]:
