@@ -104,9 +104,7 @@ def measured_seconds(counts, repeats, n_rows, chunks_per_task):
 
 def print_speed(found):
     """Medians, and how many times as fast as the first each number of workers is."""
-    print(
-        "| workers | seconds | busiest worker CPU s | client CPU s | times as fast | by CPU seconds | quickest, by CPU |"
-    )
+    print("| workers | seconds | busiest worker CPU s | client CPU s | times as fast | by CPU seconds | quickest |")
     print("|---:|---:|---:|---:|---:|---:|---:|")
     first = next(iter(found.values()))
     alone = first[:, 1:].sum(1)
