@@ -21,6 +21,14 @@ def test_only_restricts_models_and_sets():
     assert {cell.repeat for cell in cells_of(table, Choice(rounds=4))} == {0, 1, 2, 3}
 
 
+def test_repeats_taken_one_by_one_are_the_cells_of_the_table():
+    table = tiny_table()
+    one_by_one = [cells_of(table, Choice(rounds=3, repeat=number)) for number in (1, 2, 3)]
+    assert [{cell.repeat for cell in cells} for cells in one_by_one] == [{0}, {1}, {2}]
+    assert [cell.key for cells in one_by_one for cell in cells] == [c.key for c in cells_of(table, Choice(rounds=3))]
+    assert cells_of(table, Choice(rounds=3, repeat=4)) == []
+
+
 def test_seeds_are_the_same_for_all_models_of_a_split_and_differ_between_splits():
     cells = cells_of(tiny_table(), Choice(rounds=2))
     seeds = {cell.split_key: {other.seed for other in cells if other.split_key == cell.split_key} for cell in cells}

@@ -17,7 +17,7 @@ def run_from_arguments(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         only = tuple(name.strip() for name in options.only.split(",") if name.strip())
-        choice = Choice(options.quick, only, options.rounds)
+        choice = Choice(options.quick, only, options.rounds, options.repeat)
         where = tables_named(options.table), options.data, options.output
         plan = Plan(*where, choice, options.jobs, fresh=options.fresh, device=options.device)
         print(*run(plan), sep="\n")
@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="", metavar="NAME,...")
     parser.add_argument("--rounds", type=int, metavar="N")
+    parser.add_argument("--repeat", type=int, metavar="N")
     parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N")
     parser.add_argument("--device", default="cpu", metavar="NAME")
     parser.add_argument("--fresh", action="store_true")

@@ -56,11 +56,12 @@ def seed_of(*parts: Any) -> int:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which cells of a table are wanted: the quick ones, some models or data sets, another number of repeats."""
+    """Which cells are wanted: the quick ones, some models or data sets, another number of repeats, one repeat (1 …)."""
 
     quick: bool = False
     only: tuple[str, ...] = ()
     rounds: int | None = None
+    repeat: int | None = None
 
 
 EVERYTHING = Choice()
@@ -72,7 +73,7 @@ def cells_of(table: Table, choice: Choice = EVERYTHING) -> list[Cell]:
     repeats, folds = _extent(table, choice)
     return [
         Cell(table, data, model, repeat, fold)
-        for repeat in range(repeats)
+        for repeat in repeats
         for data in sets
         for fold in range(folds)
         for model in models
@@ -102,10 +103,11 @@ def _restricted(things: list[Any], only: Sequence[str], names: Sequence[str]) ->
     return [thing for thing in things if not wanted or thing.name in wanted]
 
 
-def _extent(table: Table, choice: Choice) -> tuple[int, int]:
-    repeats = table.quick.repeats if choice.quick else table.repeats
+def _extent(table: Table, choice: Choice) -> tuple[range, int]:
+    usual = table.quick.repeats if choice.quick else table.repeats
     folds = min(table.quick.folds, table.rule.folds) if choice.quick else table.rule.folds
-    return (repeats if choice.rounds is None else choice.rounds), folds
+    repeats = range(usual if choice.rounds is None else choice.rounds)
+    return (repeats if choice.repeat is None else repeats[choice.repeat - 1 : choice.repeat]), folds
 
 
 def _takes_part(model: Model, data: DataSet, repeat: int, choice: Choice) -> bool:

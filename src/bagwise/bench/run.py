@@ -48,7 +48,7 @@ def run(plan: Plan) -> list[Path]:
     wanted = {table.name: cells_of(table, plan.choice) for table in plan.tables}
     check_data(plan.data, tuple(cell.data for cells in wanted.values() for cell in cells))
     if not any(wanted.values()):
-        raise BagDataError("nothing to do: --only leaves no cell of this table.")
+        raise BagDataError("nothing to do: --only and --repeat leave no cell of this table.")
     plan.output.mkdir(parents=True, exist_ok=True)
     with alone_in(plan.output, "bagwise bench"):
         return _run(plan, wanted)

@@ -23,6 +23,7 @@ def bench(
         str | None, typer.Option(metavar="NAME,...", help="Only these models and data sets of the table.")
     ] = None,
     rounds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Another number of repeats.")] = None,
+    repeat: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this repeat, counted from 1.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes, one thread each.")] = 2,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster to run on instead.")
@@ -34,7 +35,7 @@ def bench(
     from bagwise.bench.cells import Choice
     from bagwise.bench.run import Plan, run
 
-    choice = Choice(quick, tuple(parse_names(only)), rounds)
+    choice = Choice(quick, tuple(parse_names(only)), rounds, repeat)
     plan = Plan(tables_named(table), data, output, choice, jobs, cluster, fresh, device)
     try:
         written = run(plan)

@@ -315,8 +315,12 @@ class BagPropagation:
 
     def _drifts(self) -> bool:
         """Whether there are many rows and none of the last moves turned back."""
-        turned = any(bool((one * other).sum() < 0) for one, other in itertools.pairwise(self._moves))
-        return self._n_rows > MANY_ROWS and not turned
+        return self._n_rows > MANY_ROWS and not turned_back(self._moves)
+
+
+def turned_back(moves: list[Tensor]) -> bool:
+    """Whether one of some moves in a row went against the one before it."""
+    return any(bool((one * other).sum() < 0) for one, other in itertools.pairwise(moves))
 
 
 def joined_posterior(columns: list[GaussianPosterior]) -> GaussianPosterior:

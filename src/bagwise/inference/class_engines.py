@@ -58,6 +58,7 @@ def _from_guesses(engine: ClassPropagation, chunks: Sequence[Chunk], limits: Lim
 
 def _settled(engine: ClassPropagation, limits: Limits) -> Inferred:
     trace = iterate(engine.step, name="log evidence", **limits.of("bag-ep"))
+    engine.finish()
     if not trace.interrupted:
         moved = f"its sites still moved by {trace.residuals[-1]:.1e} after {len(trace)} sweeps"
         if not trace.converged and trace.residuals[-1] > limits.nearly:

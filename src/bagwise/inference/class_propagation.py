@@ -20,15 +20,15 @@ from bagwise.bag_models.classes import site_terms
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
 from bagwise.gp.posterior import GaussianPosterior
-from bagwise.inference.bag_propagation import BagRows, linearise, standard_points
+from bagwise.inference.bag_propagation import BagRows, linearise, standard_points, turned_back
 from bagwise.inference.chunks import Chunk
 from bagwise.inference.loop import Report
 from bagwise.numerics.linalg import logdet, unwhiten, whiten
 from bagwise.numerics.links import PROBIT
 from bagwise.numerics.special import log_ndtr
 
-SHARES = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
-_SWEEPS, _DAMPINGS = 6, (0.8, 0.4, 0.2)  # over the sites between two linearisations
+SHARES = (0.8, 0.4, 0.2)  # how far rows follow the newest linearisation; less where they go round in circles
+_SWEEPS, _DAMPINGS = 3, (0.8, 0.4, 0.2)  # over the sites between two linearisations
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
 _LEAST = 1e-6  # of what a cavity or a matched moment is divided by
 _SHORTENINGS = 12
@@ -121,18 +121,22 @@ class ClassPropagation:
         self.point = ClassPoint(zeros.new_zeros(K, B, n_columns), zeros, zeros, zeros)
         self.belief = belief_of(self.point)
         self._residuals: list[float] = []
+        self._moves: list[Tensor] = []
         self._share, self._damping, self._begun = 0, 0, False
         self.log_evidence = torch.zeros(1, dtype=torch.float64, device=device)
 
     def step(self) -> Report:
-        """One linearisation and a few sweeps over the sites; the residual is how far a mean of v moved."""
+        """One linearisation and a few sweeps over the sites; the residual is how far a mean of v moved.
+
+        ``log_evidence`` is that before the last sweep; ``finish`` brings it up to date.
+        """
         before = self.belief.mean
         self.look(SHARES[self._share] if self._begun else 1.0)
         for _ in range(_SWEEPS):
             self._sweep()
-        residual = float((self.belief.mean - before).abs().max())
+        self._moves = [*self._moves[1 - _PATIENCE :], self.belief.mean - before]
+        residual = float(self._moves[-1].abs().max())
         self._adapt(residual)
-        self.finish()
         return Report(float(self.log_evidence), residual)
 
     def look(self, share: float) -> None:
@@ -152,12 +156,11 @@ class ClassPropagation:
 
     def calm(self) -> None:
         """Forget how the iteration has gone so far: what follows is another one."""
-        self._residuals, self._share, self._damping = [], 0, 0
+        self._residuals, self._moves, self._share, self._damping = [], [], 0, 0
 
     def finish(self) -> None:
         """Bring ``log_evidence`` up to the last sites."""
-        seen = seen_from(self.point, self.belief, self.table)
-        self.log_evidence = class_log_evidence(self.point, self.belief, seen)[None]
+        self._judged()
 
     def plausible(self) -> bool:
         """Whether the log evidence is that of a probability."""
@@ -180,13 +183,19 @@ class ClassPropagation:
 
     def _sweep(self) -> None:
         """One parallel update of all sites, damped; sites without a sound cavity stay."""
-        seen = seen_from(self.point, self.belief, self.table)
+        seen = self._judged()
         tau, nu = matched_sites(seen)
         sound = (seen.variance > 0) & (1.0 + seen.variance * seen.bend > _LEAST)
         length = _DAMPINGS[self._damping]
         old = self.point.tau, self.point.nu
         goal = torch.where(sound, tau, old[0]), torch.where(sound, nu, old[1])
         self._move_to(*(start + length * (end - start) for start, end in zip(old, goal, strict=True)))
+
+    def _judged(self) -> ClassCavities:
+        """The cavities of the present sites, and their log evidence."""
+        seen = seen_from(self.point, self.belief, self.table)
+        self.log_evidence = class_log_evidence(self.point, self.belief, seen)[None]
+        return seen
 
     def _take(self, x: ClassPoint) -> None:
         """Take new rows, with sites made weaker where these leave no precision that is positive definite."""
@@ -212,11 +221,15 @@ class ClassPropagation:
                 return
 
     def _adapt(self, residual: float) -> None:
-        """Follow less, and damp more, where the residual has hardly fallen for a while."""
+        """Follow less, and damp more, where the residual has hardly fallen for a while and the means go to and fro.
+
+        Means that drift one way only, as where a bag slowly changes its mind about an instance, would get there later.
+        """
         if not math.isfinite(residual):
             raise NumericalError("the linearised bags left the range of floating point numbers")
         self._residuals.append(residual)
         recent, earlier = self._residuals[-_PATIENCE:], self._residuals[:-_PATIENCE]
-        if earlier and min(recent) >= _FALL * min(earlier) and self._share < len(SHARES) - 1:
+        hardly = earlier and min(recent) >= _FALL * min(earlier)
+        if hardly and self._share < len(SHARES) - 1 and turned_back(self._moves):
             self._share, self._damping = self._share + 1, self._damping + 1
             self._residuals = [residual]

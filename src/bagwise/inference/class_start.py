@@ -15,7 +15,9 @@ guesses and the one given the sets, reached from there, are compared by how prob
 """
 
 import functools
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -53,22 +55,27 @@ def guess_classes(engine: ClassPropagation, chunks: Sequence[Chunk]) -> Tensor:
     return engine.table
 
 
-def guessed_classes(features: Features, bags: Bags, evidence: ClassEvidence, seed: int) -> ClassEvidence:
-    """Evidence in which every bag that states something has one class: what guesses lead to at this kernel.
+class Guessed(NamedTuple):
+    """What guesses lead to at some kernel."""
 
-    Where sites fail on the way it is what the regression alone leads to.
-    """
+    evidence: ClassEvidence  # every bag that states something has one class
+    left_out: float  # log probability of the sets of bags left out; −∞ where sites failed on the way
+
+
+def guessed_classes(features: Features, bags: Bags, evidence: ClassEvidence, seed: int) -> Guessed:
+    """Guesses at this kernel; where sites fail on the way they are what the regression alone leads to."""
     chosen = np.flatnonzero(evidence.observed()[:, 0])
     chunks = in_memory(features, bags[chosen], ProbitClasses(evidence.of_bags(chosen))).chunks
     table = evidence.table.copy()
     with torch.no_grad():
         engine = ClassPropagation(chunks, features.n_columns, features.device, seed)
+        sets = engine.table
         try:
-            found = guess_classes(engine, chunks)
+            found, left_out = guess_classes(engine, chunks), engine.left_out(sets)
         except NumericalError:
-            found = _best(torch.cat([chunk.evidence.table for chunk in chunks]), _regressed(chunks))
+            found, left_out = _best(sets, _regressed(chunks)), -math.inf
     table[chosen] = found.cpu().numpy()
-    return ClassEvidence(table, evidence.offsets)
+    return Guessed(ClassEvidence(table, evidence.offsets), left_out)
 
 
 def _regressed(chunks: Sequence[Chunk]) -> Tensor:

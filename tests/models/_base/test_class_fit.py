@@ -2,13 +2,35 @@
 
 import numpy as np
 import pytest
-from tests.models.class_problems import FAST, problem
+from tests.models.class_problems import FAST, NAMES, problem
 
 from bagwise import BagGP, Bags, Evidence, label
+from bagwise.evidence.classes import read_classes
 from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError
 from bagwise.inference import class_engines
+from bagwise.inference.class_start import Guessed
 from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.models._base import class_fit
+
+
+def test_kernel_of_the_guesses_that_predict_sets_of_bags_left_out_best_is_kept(monkeypatch):
+    """Also if a later kernel has the higher log evidence, which is that of other guesses."""
+    worth = {"rbf": -9.0, "rbf learned": -5.0, "rbf learned learned": -7.0, "linear": -6.0, "linear learned": -8.0}
+    bags, table, _, _ = problem(6)
+    monkeypatch.setattr(class_fit, "kinds_in_question", lambda model, bags: ("rbf", "linear"))
+    monkeypatch.setattr(class_fit, "_first", lambda model, read, kind: kind)
+    monkeypatch.setattr(
+        class_fit, "guessed_classes", lambda kernel, bags, evidence, seed: Guessed(evidence, worth.get(kernel, -20.0))
+    )
+    monkeypatch.setattr(
+        class_fit, "_search", lambda model, read, first, *, begin, one_stage: Learned(f"{begin} learned", None)
+    )
+    model = BagGP(evidence="candidates")
+    model.seed_ = 0
+    read = read_classes(table, bags, keyed=True)
+    assert class_fit._learned(model, read).features == "rbf learned"
+    worth["linear"] = -4.0
+    assert class_fit._learned(model, read).features == "linear"
 
 
 def test_one_class_per_bag_is_learned_with_evidence_class():
@@ -114,6 +136,25 @@ def test_a_class_that_is_seen_once_and_a_hundred_classes_are_answered():
     bags, _, y, _ = problem(13)
     y[-1] = 7
     assert BagGP(evidence="class", **FAST).fit(bags, y).predict_proba(bags).shape == (13, 4)
+
+
+def test_bags_with_every_class_as_candidate_leave_the_classes_of_others_as_they_are():
+    bags, _, y, _ = problem()
+    new = problem(12, seed=1)[0]
+    y_one = [{int(one)} for one in y]
+    broad = [one if number % 4 else {0, 1, 2} for number, one in enumerate(y_one)]
+    kept = [one if number % 4 else None for number, one in enumerate(y_one)]
+    answers = [BagGP(evidence="candidates", **FAST).fit(bags, sets).predict_proba(new) for sets in (broad, kept)]
+    assert (answers[0].argmax(1) == answers[1].argmax(1)).all()
+    assert np.abs(answers[0] - answers[1]).max() < 0.2
+
+
+def test_a_class_that_was_missing_in_training_is_named_when_it_is_asked_for():
+    bags, _, y, _ = problem(18)
+    model = BagGP(evidence="class", **FAST).fit(bags[y < 2], NAMES[y[y < 2]])
+    assert model.predict_proba(bags).shape == (18, 2)
+    with pytest.raises(BagDataError, match=r"y holds 'cat'; the model was fitted with the classes"):
+        model.score(bags, NAMES[y])
 
 
 @pytest.mark.parametrize(

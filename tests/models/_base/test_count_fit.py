@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from tests.inference.engine_problems import new_problem
+from tests.models.class_problems import CENTRES
 
-from bagwise import BagGP, ConvergenceWarning
+from bagwise import BagGP, Bags, ConvergenceWarning
 from bagwise.datasets import make_bags
 from bagwise.evidence.statements import label
 from bagwise.exceptions import NumericalError
@@ -30,6 +31,18 @@ def test_without_failure_there_is_no_fallback(problem):
     model = fitted(problem)
     assert model.inference_ == "ep"
     assert model.fallback_ is None
+
+
+def test_shares_of_every_class_tell_the_class_of_instances():
+    rng = np.random.default_rng(0)
+    shown = np.concatenate([rng.choice(3, 8, p=p) for p in rng.dirichlet(np.ones(3), 20)])
+    bags = Bags(rng.normal(0, 0.8, (160, 2)) + CENTRES[shown], np.repeat(np.arange(20), 8))
+    shares = np.stack([np.bincount(bag, minlength=3) / 8 for bag in shown.reshape(20, 8)])
+    model = fitted((bags[:15], shares[:15]), evidence="fraction", n_inducing=30)
+    p = model.predict_instance_proba(bags[15:])
+    assert np.mean(p.argmax(1) == shown[120:]) > 0.95
+    np.testing.assert_allclose(p.sum(1), 1.0, atol=0.3)
+    assert np.abs(model.predict_fraction(bags[15:]).mean - shares[15:]).mean() < 0.06
 
 
 def test_failing_messages_fall_back_to_one_site_per_bag_with_a_warning(problem, monkeypatch):

@@ -76,6 +76,7 @@ class ByClasses:
             return None
         if trace.interrupted:
             raise KeyboardInterrupt
+        engine.finish()
         return engine if trace.converged and engine.plausible() else None
 
 

@@ -80,13 +80,14 @@ class _Reached(NamedTuple):
     learned: Learned
     first: Features
     read: ClassInput  # what it was judged by
+    worth: float  # by which kinds of kernel are compared
 
     def interrupted(self) -> bool:
         return self.learned.trace is not None and self.learned.trace.interrupted
 
 
 def _learned(model: Any, read: ClassInput) -> Learned:
-    """The kind of kernel of the highest log evidence on the first rows; more rows only where the user names a number.
+    """The best kind of kernel on the first rows; more rows only where the user names a number.
 
     A look at a bag costs as much for every class, so the search ends with the first rows unless ``learn_rows`` is set.
     """
@@ -95,7 +96,7 @@ def _learned(model: Any, read: ClassInput) -> Learned:
         return Learned(_first(model, read, kinds[0]), None)
     reach = _reached_by_guesses if leaves_choice(torch.from_numpy(read.evidence.table)) else _reached
     ways = (reach(model, read, kind) for kind in kinds)
-    best = next(ways) if len(kinds) == 1 else max(ways, key=lambda one: highest_reached(one.learned.trace))
+    best = next(ways) if len(kinds) == 1 else max(ways, key=lambda one: one.worth)
     if model.learn_rows is None or model.learn_rows <= STAGES[0] or best.interrupted():
         return best.learned
     return _search(model, best.read, best.first, begin=best.learned.features)
@@ -108,25 +109,28 @@ def _first(model: Any, read: ClassInput, kind: Any) -> Features:
 def _reached(model: Any, read: ClassInput, kind: Any) -> _Reached:
     """The kernel of a kind that explains the classes best."""
     first = _first(model, read, kind)
-    return _Reached(_search(model, read, first, one_stage=True), first, read)
+    learned = _search(model, read, first, one_stage=True)
+    return _Reached(learned, first, read, highest_reached(learned.trace))
 
 
 def _reached_by_guesses(model: Any, read: ClassInput, kind: Any) -> _Reached:
     """The kernel of a kind that explains guesses at the classes best; guesses and kernel are found in turn.
 
     Sets of candidates are often explained almost as well by a kernel that tells nothing apart. One labelling of all
-    bags is not.
+    bags is not. But kernels that led to different guesses explain different things: of all that were met, the first one
+    too, the one is kept under which the sets of bags left out are most probable.
     """
     first = _first(model, read, kind)
-    found = None
-    for _ in range(GUESSES):
-        features = first if found is None else found.learned.features
-        guessed = read._replace(evidence=guessed_classes(features, read.bags, read.evidence, model.seed_))
-        found = _Reached(_search(model, guessed, first, begin=features, one_stage=True), first, guessed)
-        if found.interrupted():
+    learned, met = Learned(first, None), list[_Reached]()
+    for rounds_left in reversed(range(GUESSES + 1)):
+        guess = guessed_classes(learned.features, read.bags, read.evidence, model.seed_)
+        guessed = read._replace(evidence=guess.evidence)
+        met.append(_Reached(learned, first, guessed, guess.left_out))
+        if not rounds_left or met[-1].interrupted():
             break
-    assert found is not None
-    return found
+        learned = _search(model, guessed, first, begin=learned.features, one_stage=True)
+    best = max(met, key=lambda one: one.worth)
+    return best._replace(learned=best.learned._replace(trace=learned.trace))
 
 
 def _search(
