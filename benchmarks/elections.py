@@ -1,17 +1,18 @@
 """Rates of groups from totals: do ranges hold on generated precincts, and how good are the answers on real counties?
 
-Run: python -m benchmarks.elections coverage [--precincts 50] [--effect 0.3] [--repeats 20] [--seed 0]
-     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--pyei]
+Run: python -m benchmarks.elections coverage [--precincts 50 300] [--effect 0 0.3 1] [--repeats 20] [--seed 0]
+     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--pyei] [--numpyro]
      python -m benchmarks.elections sizes [--effect 0.8] [--repeats 8] [--seed 0]
      python -m benchmarks.elections speed
 
-``--pyei`` adds the package PyEI, if it is installed (pip install pyei).
+``--pyei`` adds the package PyEI, ``--numpyro`` a plain hierarchical model, if these packages are installed.
 """
 
 import argparse
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from bagwise.aggregates import composition_check, group_table
 from bagwise.exceptions import BagDataWarning
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-COUNTIES = ("ei_registration_south", "ei_census1910_literacy")  # those whose numbers of people are known
+COUNTIES = ("ei_registration_south", "ei_census1910_literacy", "ei_foreign_literacy_1930")
+ASSUMED_TOTAL = 10_000  # people of a county in the last of them, which does not tell
 GROUPS = ("first", "second")
 LEVEL = 0.9
 HELD_OUT = 100
@@ -83,15 +85,17 @@ def one_repeat(n_precincts, effect, seed, learn=True, own=None):
     return cells.mean(), rates.mean(), new.mean(), model.group_effect_.size
 
 
-def coverage(n_precincts=50, effect=0.3, repeats=20, seed=0, own=None):
-    """One line of the table of coverage."""
-    began = time.perf_counter()
-    found = np.array([one_repeat(n_precincts, effect, seed + repeat, own=own) for repeat in range(repeats)])
-    cells, rates, new, size = found.mean(0)
+def coverage(n_precincts=(50,), effects=(0.3,), repeats=20, seed=0, own=None):
+    """The table of coverage: one line for every number of precincts and size of the effects."""
     print("| precincts | effect | repeats | cells of precincts | group rates | new precincts | effect found |")
     print("|---|---|---|---|---|---|---|")
-    print(f"| {n_precincts} | {effect:g} | {repeats} | {cells:.3f} | {rates:.3f} | {new:.3f} | {size:.2f} |")
-    print(f"{(time.perf_counter() - began) / repeats:.0f} s each")
+    for number in n_precincts:
+        for effect in effects:
+            began = time.process_time()
+            found = np.array([one_repeat(number, effect, seed + repeat, own=own) for repeat in range(repeats)])
+            cells, rates, new, size = found.mean(0)
+            line = f"| {number} | {effect:g} | {repeats} | {cells:.3f} | {rates:.3f} | {new:.3f} | {size:.2f} |"
+            print(line, f"{(time.process_time() - began) / repeats:.0f} s each", flush=True)
 
 
 def speed(n_precincts=3000, n_groups=6, n_outcomes=4, seed=0):
@@ -132,7 +136,8 @@ def sizes(repeats=8, effect=0.8, n_precincts=80, seed=0):
 def read_counties(path):
     """People by group (B, 2), number of positives (B,), true rates (B, 2)."""
     with np.load(path) as stored:
-        share, outcome, total = (stored[name].astype(float) for name in ("X", "Y", "N"))
+        share, outcome = (stored[name].astype(float) for name in ("X", "Y"))
+        total = stored["N"].astype(float) if "N" in stored else np.full(len(share), float(ASSUMED_TOTAL))
         truth = np.column_stack([stored["W1"], stored["W2"]]).astype(float)
     total = np.maximum(np.round(total), 2)
     first = np.clip(np.round(total * share), 0, total)
@@ -185,6 +190,33 @@ def by_pyei(people, numbers):
     return CountyAnswers(rates.mean(-1), counties.mean(-1), _central(rates), _central(counties))
 
 
+def by_numpyro(people, numbers, n_samples=500):
+    """A plain hierarchical model: Φ⁻¹(rate) of a group in a county is normal around the mean of the group, by NUTS."""
+    import jax
+    import numpyro
+    import numpyro.distributions as law
+
+    def model():
+        mean = numpyro.sample("mean", law.Normal(0.0, 1.0).expand([2]))
+        spread = numpyro.sample("spread", law.HalfNormal(1.0).expand([2]))
+        each = numpyro.sample("each", law.Normal(0.0, 1.0).expand(list(people.shape)).to_event(2))
+        rate = numpyro.deterministic("rate", jax.scipy.stats.norm.cdf(mean + spread * each))
+        sd = ((people * rate * (1.0 - rate)).sum(1) + 1.0) ** 0.5
+        numpyro.sample("number", law.Normal((people * rate).sum(1), sd), obs=numbers)
+
+    numpyro.enable_x64()
+    chains = numpyro.infer.MCMC(
+        numpyro.infer.NUTS(model), num_warmup=n_samples, num_samples=n_samples, num_chains=2, progress_bar=False
+    )
+    chains.run(jax.random.PRNGKey(0))
+    grouped = chains.get_samples(group_by_chain=True)
+    worst = max(float(numpyro.diagnostics.gelman_rubin(np.asarray(grouped[name])).max()) for name in ("mean", "spread"))
+    print(f"| | NumPyro | largest R-hat of means and spreads {worst:.3f} | | | | |")
+    counties = np.moveaxis(np.asarray(chains.get_samples()["rate"]), 0, -1)
+    rates = np.einsum("bg,bgs->gs", people / people.sum(0), counties)
+    return CountyAnswers(rates.mean(-1), counties.mean(-1), _central(rates), _central(counties))
+
+
 def _central(draws):
     lower, upper = np.quantile(draws, [0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL], axis=-1)
     return lower, upper
@@ -208,25 +240,28 @@ def _holds(interval, truth, margin=0.0):
     return (truth >= lower - margin) & (truth <= upper + margin)
 
 
-def counties(folder=DATA, names=COUNTIES, check=False, pyei=False):
-    """The table of real counties; with ``check`` the composition as a feature, with ``pyei`` that package as well."""
+def counties(folder=DATA, names=COUNTIES, check=False, others=()):
+    """The table of real counties; with ``check`` the composition as a feature, ``others`` are names of OTHERS."""
     print("| counties | method | rates | true rates | mean error by county | coverage of counties | of the rates |")
     print("|---|---|---|---|---|---|---|")
     for name in names:
         people, numbers, truth = read_counties(Path(folder) / f"{name}.npz")
-        seconds, (answers, model) = timed(lambda people=people, numbers=numbers: by_bagwise(people, numbers))
+        seconds, (answers, model) = timed(partial(by_bagwise, people, numbers))
         constants = (people * truth).sum(0) / people.sum(0)
         answers["true constants"] = CountyAnswers(constants, np.tile(constants, (len(people), 1)))
         print(f"| | BagGP | effect {model.group_effect_.size:.2f}, {seconds:.0f} s | | | | |")
-        if pyei:
-            seconds, answers["PyEI"] = timed(lambda people=people, numbers=numbers: by_pyei(people, numbers))
-            print(f"| | PyEI | {seconds:.0f} s | | | | |")
+        for other in others:
+            seconds, answers[other] = timed(partial(OTHERS[other], people, numbers))
+            print(f"| | {other} | {seconds:.0f} s | | | | |")
         for method, answer in answers.items():
             print(county_line(name, method, answer, people, truth), flush=True)
         if check:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BagDataWarning)
                 print(composition_check(model, as_bags(people), numbers).sentence)
+
+
+OTHERS = {"PyEI": by_pyei, "NumPyro": by_numpyro}
 
 
 def timed(work):
@@ -241,8 +276,8 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", choices=("coverage", "counties", "sizes", "speed"), default="coverage")
     parser.add_argument("folder", nargs="?", type=Path, default=DATA)
-    parser.add_argument("--precincts", type=int, default=50)
-    parser.add_argument("--effect", type=float, default=0.3)
+    parser.add_argument("--precincts", type=int, nargs="+", default=[50])
+    parser.add_argument("--effect", type=float, nargs="+", default=[0.3])
     parser.add_argument(
         "--own", type=float, help="share of the variance of the effects that groups have for themselves"
     )
@@ -250,16 +285,20 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", choices=COUNTIES)
     parser.add_argument("--composition", action="store_true")
-    parser.add_argument("--pyei", action="store_true", help="measure the package PyEI as well")
+    parser.add_argument("--pyei", action="store_const", const="PyEI", help="measure the package PyEI as well")
+    parser.add_argument(
+        "--numpyro", action="store_const", const="NumPyro", help="a hierarchical model in NumPyro as well"
+    )
     given = parser.parse_args([] if arguments is None else arguments)
     if given.what == "coverage":
         coverage(given.precincts, given.effect, given.repeats, given.seed, given.own)
     elif given.what == "sizes":
-        sizes(given.repeats, given.effect, 80, given.seed)
+        sizes(given.repeats, given.effect[0], 80, given.seed)
     elif given.what == "speed":
         speed(seed=given.seed)
     else:
-        counties(given.folder, given.set or COUNTIES, given.composition, given.pyei)
+        others = [name for name in (given.pyei, given.numpyro) if name is not None]
+        counties(given.folder, given.set or COUNTIES, given.composition, others)
 
 
 if __name__ == "__main__":

@@ -31,13 +31,13 @@ SMALLEST, LARGEST = 20, 2000
 ROW_GROUP = 65_536
 
 
-def generate(path, n_rows, seed=0):
+def generate(path, n_rows, seed=0, first_bag=0):
     """A table of bags of 20 to 2,000 rows; a bag with a row whose first factor is very large is positive."""
-    random = np.random.default_rng(seed)
-    loadings = random.standard_normal((FACTORS, D), dtype=np.float32)
+    loadings = np.random.default_rng(0).standard_normal((FACTORS, D), dtype=np.float32)  # the same in every file
+    random = np.random.default_rng([seed, 1])
     names = [f"x{number}" for number in range(D)]
     schema = pa.schema([("bag", pa.int64()), ("label", pa.int8()), *((name, pa.float32()) for name in names)])
-    made, bag = 0, 0
+    made, bag = 0, first_bag
     with pq.ParquetWriter(path, schema) as writer:
         while made < n_rows:
             sizes = np.exp(random.uniform(np.log(SMALLEST), np.log(LARGEST), 200)).astype(int)

@@ -1,14 +1,17 @@
 """A sweep over very many rows on very many workers, on paper: what it costs, what travels, what is in the way.
 
-Work per row is measured here, in CPU seconds of one thread; the rest are assumptions, which are printed.
-Run: python -m benchmarks.scale_on_paper
+Work per row is measured here, in CPU seconds of one thread; the rest are assumptions, which are printed. With "check"
+an iteration is predicted from bare products, bare reads and bare tasks, and measured on 1, 2 and 4 processes.
+Run: python -m benchmarks.scale_on_paper [check]
 """
 
 import math
+import sys
 import time
 
 import numpy as np
 import torch
+from distributed import Client, LocalCluster
 
 from bagwise.bag_models.counts import ChunkEvidence
 from bagwise.gp.features import CHUNK_ROWS, Design
@@ -17,6 +20,7 @@ from bagwise.inference.chunks import Chunk, InMemory
 from bagwise.inference.expectation_propagation import move_step, propose_step
 from bagwise.inference.mean_field import pull_step
 from bagwise.numerics.segments import Segments
+from benchmarks import scale_workers
 
 R, BAG = 100, 64
 TASK = 1e-3  # seconds of the scheduler per task
@@ -25,6 +29,8 @@ LATENCY = 1e-3  # seconds of a message
 FAN_IN = 8
 TASKS_PER_WORKER = 4  # in a sweep; fewer would leave workers idle at its end
 SWEEPS = {"mean field": 1, "messages": 2}  # of an iteration
+PRODUCTS, PASSES = 2, 6  # of messages: φ by (R, R) matrices, and everything else that reads or writes all of φ
+BARE_TASKS = 300
 
 
 def seconds_per_row(repeats=5):
@@ -68,6 +74,48 @@ def iteration(n_rows, workers, per_row, engine):
     }
 
 
+def bare_seconds_per_row(columns, repeats=5):
+    """What no program can avoid in an iteration of messages: its products, and its passes over the features."""
+    torch.set_num_threads(1)
+    phi = torch.randn(CHUNK_ROWS, columns, dtype=torch.float64)
+    square, weight = torch.randn(columns, columns, dtype=torch.float64), torch.rand(CHUNK_ROWS, 1).double()
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        phi @ square
+        product = time.process_time()
+        phi * weight
+        times.append(PRODUCTS * (product - start) + PASSES * (time.process_time() - product))
+    return min(times) / CHUNK_ROWS
+
+
+def bare_seconds_per_task():
+    """CPU seconds of a client and a scheduler in one process for a task that does nothing."""
+    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(**settings) as cluster, Client(cluster) as client:
+        client.submit(int, 0).result()
+        start = time.process_time()
+        client.gather([client.submit(int, number, pure=False) for number in range(BARE_TASKS)])
+        return (time.process_time() - start) / BARE_TASKS
+
+
+def check(n_rows=2**18, chunks_per_task=2, repeats=5):
+    """Predicted and measured CPU seconds of an iteration of messages."""
+    columns = scale_workers.R + 1  # with the constant
+    per_row, per_task = bare_seconds_per_row(columns), bare_seconds_per_task()
+    print(f"bare: {1e6 * per_row:.2f} µs per row with R = {scale_workers.R}, {1e3 * per_task:.2f} ms per task\n")
+    found = scale_workers.measured_seconds([1, 2, 4], repeats, n_rows, chunks_per_task)
+    scale_workers.print_speed(found)
+    print("\n| processes | busiest, predicted s | measured s | client, predicted s | measured s |")
+    print("|---:|---:|---:|---:|---:|")
+    shards = math.ceil(n_rows / (CHUNK_ROWS * chunks_per_task))
+    tasks = SWEEPS["messages"] * (1 + shards + math.ceil(shards / FAN_IN))
+    for count, seconds in found.items():
+        _, busiest, client = np.median(seconds, axis=0)
+        work = math.ceil(shards / count) * chunks_per_task * CHUNK_ROWS * per_row
+        print(f"| {count} | {work:.2f} | {busiest:.2f} | {tasks * per_task:.3f} | {client:.3f} |")
+
+
 def main():
     measured = seconds_per_row()
     print(
@@ -92,4 +140,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    check() if sys.argv[1:] == ["check"] else main()

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bagwise.inference.chunks import Chunk, InMemory, TreeSum
-from bagwise.scale.cluster import _added
+from bagwise.scale.tasks import sums_added
 
 
 def numbers(n):
@@ -40,9 +40,9 @@ def test_tree_sum_is_the_tree_written_down(n):
 @pytest.mark.parametrize("shard", [1, 2, 4])
 def test_shards_added_a_few_at_a_time_make_the_same_tree(n, shard):
     values = numbers(n)
-    parts = [_added(values[start : start + shard]) for start in range(0, n, shard)]
+    parts = [sums_added(values[start : start + shard]) for start in range(0, n, shard)]
     while len(parts) > 1:
-        parts = [_added(parts[start : start + 8]) for start in range(0, len(parts), 8)]
+        parts = [sums_added(parts[start : start + 8]) for start in range(0, len(parts), 8)]
     assert parts[0]["s"] == summed(values)
 
 

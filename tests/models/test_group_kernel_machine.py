@@ -324,3 +324,9 @@ def test_the_command_line_fits_and_predicts(groups, tmp_path):
     ran = CliRunner().invoke(app, ["predict", str(tmp_path / "m"), str(tmp_path / "people.csv"), *out])
     assert ran.exit_code == 0, ran.output
     assert len(pd.read_csv(tmp_path / "out.csv")) == 60
+
+
+def test_weights_of_rows_are_refused_by_the_group_kernel_machine_which_draws_every_individual():
+    bags = Bags([[1.0], [2.0], [1.0]], ["x", "x", "y"], weight=[20, 30, 40])
+    with pytest.raises(BagDataError, match=r"takes no weights: it needs a row for every individual.*use BagGP"):
+        GroupKernelMachine().fit(bags, [0.5, 0.2])

@@ -61,6 +61,14 @@ def test_page_of_ten_thousand_bags_is_smaller_than_three_megabytes(tmp_path, mod
     assert len(data_of(path)["rows"]) == 10_000
 
 
+def test_page_of_long_names_holds_fewer_bags_and_stays_smaller_than_three_megabytes(tmp_path, model):
+    bags = some_bags([f"{n:05d}<" + "<ü" * 150 for n in range(2000)], sizes=1)
+    path = write_report(model, bags, None, tmp_path / "r.html")
+    assert path.stat().st_size < 3_000_000
+    assert 100 < len(data_of(path)["rows"]) < 2000
+    assert "can be searched and" in path.read_text(encoding="utf-8")
+
+
 def test_hostile_names_neither_execute_nor_get_lost(tmp_path, model):
     assert len(set(HOSTILE)) == 30
     harmless = Page(write_report(model, some_bags([f"bag {n}" for n in range(30)]), None, tmp_path / "a.html"))

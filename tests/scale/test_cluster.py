@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bagwise.ConvergenceWarning", "i
 @pytest.fixture(scope="module")
 def cluster():
     """Two processes, forked from one that has imported everything: a killed one is back at once."""
-    multiprocessing.set_forkserver_preload(["distributed", "torch", "bagwise"])
+    multiprocessing.set_forkserver_preload(["distributed", "bagwise.models.bag_gp", "bagwise.scale.tasks"])
     distributed.utils._forkserver_preload_set = True
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with (
@@ -110,15 +110,13 @@ LEARNED = {"messages": "ep", "sites": "bag-ep"}
 def brief_learning(monkeypatch):
     """Few steps of learning a kernel, each of a few sweeps, all of them on the workers."""
     monkeypatch.setattr("bagwise.scale.cluster.FEW_ROWS", 0)
-    settings = {
-        "learn.CHUNK_ROWS": mortal.CHUNK_ROWS,
-        "learn.iteration_limit": lambda free: 1,
-        "by_bags.TOLERANCE": 9.0,
-    }
-    settings |= {"by_bags._ADJOINT_STEPS": 2, "by_bags._ADJOINT_TOLERANCE": 0.5}
+    monkeypatch.setattr("bagwise.scale.cluster._SMALLER", 1)
+    settings = {"learn.CHUNK_ROWS": mortal.CHUNK_ROWS, "learn.iteration_limit": lambda free: 1}
+    settings |= {"by_bags.TOLERANCE": 9.0, "by_bags._ADJOINT_STEPS": 2}
     for name, value in settings.items():
         monkeypatch.setattr(f"bagwise.inference.kernel_learning.{name}", value)
     monkeypatch.setattr("bagwise.inference.kernel_learning.by_messages.ByMessages.__init__.__defaults__", (1.0,))
+    monkeypatch.setattr("bagwise.inference.bag_propagation._SWEEPS", 1)
     monkeypatch.setattr("bagwise.gp.kernel_parameters.LARGER_LENGTHSCALES", (1.0,))
     monkeypatch.setattr("bagwise.gp.kernel_parameters.LARGER_VARIANCES", (1.0,))
 
@@ -225,6 +223,14 @@ def test_workers_with_another_version_are_refused(client, monkeypatch):
     monkeypatch.setattr("bagwise.scale.cluster.own_version", lambda: "99.0")
     with pytest.raises(BagDataError, match=r"has bagwise .*, this process has 99\.0"), bagwise.scale.on(client):
         pass
+
+
+def test_worker_of_another_version_that_joins_later_is_refused(client, monkeypatch):
+    bags, y = problem()
+    with bagwise.scale.on(client):
+        monkeypatch.setattr("bagwise.scale.cluster.own_version", lambda: "99.0")
+        with pytest.raises(BagDataError, match=r"a worker has bagwise .*, the client has 99\.0"):
+            bagwise.MILGPProbit(**SMALL).fit(bags, y)
 
 
 def test_number_of_chunks_per_task_must_be_a_power_of_two(client):

@@ -1,5 +1,8 @@
 """Journals: sums of the same question, states that are complete."""
 
+import errno
+import os
+
 import pytest
 import torch
 
@@ -45,6 +48,20 @@ def test_journal_gives_back_sums_of_the_same_question_and_forgets_those_of_anoth
     assert again.sums(1, "another") is None
     assert again.last_state == 0
     assert again.sums(1, "q") is None
+
+
+def test_full_disk_is_a_clear_error_and_leaves_the_checkpoint_as_it_was(tmp_path, monkeypatch):
+    journal = SweepJournal(tmp_path / "c" / "j", 1)
+    journal.write_sums(1, "q", {"a": torch.ones(1)})
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("bagwise._files.os.fsync", full)
+    for write in (lambda: journal.write_sums(2, "q", {}), lambda: write_state(journal.state_path(1, 0), [None])):
+        with pytest.raises(BagDataError, match=r"c: the checkpoint cannot be written there \(No space left.*goes on"):
+            write()
+    assert [path.name for path in journal.folder.iterdir()] == ["sums-000001.safetensors"]
 
 
 def test_states_that_are_not_complete_are_not_used(tmp_path):

@@ -10,6 +10,7 @@ Followed from 0 to u,
 by Simpson's rule. It is exact where q = 0 and where a bag has one cell.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -18,12 +19,17 @@ from torch import Tensor
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import LOG_2PI, log_pdf
 
+SIMPSON = ((0.0, 1.0 / 6.0), (0.5, 4.0 / 6.0), (1.0, 1.0 / 6.0))  # places between 0 and u, and their shares
 _SMALLEST = 1e-300
 _STEPS, _LONGEST, _NEAR = 40, 1.0, 1e-7
 _MOST_CELLS = 64  # of a bag up to which the effects of its cells are drawn in pairs
 _PLACES, _REACH = 33, 6.0  # points of a conditional law, and standard deviations that they reach to either side
-_SWEEPS = 5  # where bags have more than two cells; of two the first is exact
+_SWEEPS = 4  # where bags have more than two cells; of two one sweep over a grid is exact
+_NEARLY_LINEAR = 0.6  # sizes of effects up to which steps of Metropolis and Hastings do as well as grids
 _EDGE = 1e-12
+
+
+_Redraw = Callable[["_Pair"], tuple[Tensor, Tensor]]  # new effects of the cell and of its partner
 
 
 class Effect(NamedTuple):
@@ -55,20 +61,23 @@ class Cells:
 
     def log_law(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
         """log density of the common equivalent u (b, Q) at the scores z (n, Q or 1) of rows without effects."""
-        end = self.steepness(u, z, shrink, effect)
-        start, middle = (self.steepness(part * u, z, shrink, effect) for part in (0.0, 0.5))
-        t = u * (start + 4.0 * middle + end) / 6.0
-        return torch.log(end) - 0.5 * (t.square() + LOG_2PI)
+        steep = [self.steepness(part * u, z, shrink, effect) for part, _ in SIMPSON]
+        t = u * torch.stack([share * value for (_, share), value in zip(SIMPSON, steep, strict=True)]).sum(0)
+        return torch.log(steep[-1]) - 0.5 * (t.square() + LOG_2PI)
 
     def steepness(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
         """dt/du, (b, Q)."""
         if not bool((effect.own > 0).any()):
             return (1.0 / effect.size).expand_as(u)
+        _, share = self.shares(u, z, shrink)
+        return torch.rsqrt(1.0 - effect.own + effect.own * self.segments.sum(share.square())) / effect.size
+
+    def shares(self, u: Tensor, z: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of the cells moved by u (b, Q), and the shares a of the cells in how fast the number grows."""
         own = shrink[self.first][:, None]
         moved = z[self.first] + own * self.segments.spread(u)
         logs = torch.log((self.people[:, None] * own).clamp(min=_SMALLEST)) + log_pdf(moved)
-        share = torch.exp(logs - self.segments.spread(self.segments.logsumexp(logs)))
-        return torch.rsqrt(1.0 - effect.own + effect.own * self.segments.sum(share.square())) / effect.size
+        return moved, torch.exp(logs - self.segments.spread(self.segments.logsumexp(logs)))
 
     @torch.no_grad()
     def draw(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect, generator: torch.Generator) -> Tensor:
@@ -79,8 +88,10 @@ class Cells:
         e = drawing.start(u)
         most = int(self.segments.sizes.max())
         if most <= _MOST_CELLS:
+            small = bool((effect.size <= _NEARLY_LINEAR).all())
             for sweep in range(1 if most <= 2 else _SWEEPS):
-                e = drawing.sweep(e, drawing.partners(e, by_weight=sweep == 0))
+                redrawn = drawing.by_metropolis if small and most > 2 else drawing.from_grid
+                e = drawing.sweep(e, drawing.partners(e, by_weight=sweep == 0), redrawn)
         return z + shrink[:, None] * e[self.of_row]
 
 
@@ -99,22 +110,25 @@ class _Drawing:
         return self._people * self._shrink * torch.exp(log_pdf(self._z + self._shrink * e)) + _SMALLEST
 
     def start(self, u: Tensor) -> Tensor:
-        """Independent own effects, moved together so that the expected number is that of u."""
-        spread = self._segments.spread
-        noise = torch.randn(len(self._z), u.shape[1], generator=self._generator, dtype=u.dtype).to(u.device)
-        own = torch.sqrt(self._effect.own) * self._effect.size * noise
-        wanted, shift = self._number(spread(u)), u - self._pulled(own, u)
+        """Effects from their prior, moved along their regression on Σ a e until the expected number is that of u."""
+        spread, total, (size, own) = self._segments.spread, self._segments.sum, self._effect
+        common, each = (self._normal(rows, u) for rows in (len(u), len(self._z)))
+        free = size * (torch.sqrt(1.0 - own) * spread(common) + torch.sqrt(own) * each)
+        weight = self._weights(spread(u))
+        share = weight / spread(total(weight))
+        gain = (1.0 - own + own * share) / spread(1.0 - own + own * total(share.square()))
+        wanted, shift = self._number(spread(u)), u - total(share * free)
         for _ in range(_STEPS):
-            e = own + spread(shift)
-            step = (wanted - self._number(e)) / self._segments.sum(self._weights(e))
+            e = free + gain * spread(shift)
+            step = (wanted - self._number(e)) / total(gain * self._weights(e))
             shift = shift + step.clamp(-_LONGEST, _LONGEST)
             if bool((step.abs() < _NEAR).all()):
                 break
-        return own + spread(shift)
+        return free + gain * spread(shift)
 
-    def _pulled(self, own: Tensor, u: Tensor) -> Tensor:
-        weight = self._weights(self._segments.spread(u))
-        return self._segments.sum(weight * own) / self._segments.sum(weight)
+    def _normal(self, rows: int, like: Tensor) -> Tensor:
+        drawn = torch.randn(rows, like.shape[1], generator=self._generator, dtype=like.dtype)
+        return drawn.to(like.device)
 
     def partners(self, e: Tensor, by_weight: bool) -> Tensor:
         """One cell of every bag, (b, Q): the one that weighs most, or any."""
@@ -123,38 +137,60 @@ class _Drawing:
         at = torch.rand(len(self._segments), e.shape[1], generator=self._generator, dtype=e.dtype).to(e.device)
         return self._segments.offsets[:-1, None] + (at * self._segments.sizes[:, None]).long()
 
-    def sweep(self, e: Tensor, partners: Tensor) -> Tensor:
+    def sweep(self, e: Tensor, partners: Tensor, redrawn: "_Redraw") -> Tensor:
         """Each cell drawn anew together with a partner in its bag, the expected number of both held."""
         for position in range(int(self._segments.sizes.max())):
             here = (self._segments.sizes > position).nonzero()[:, 0]
             own = (self._segments.offsets[:-1][here] + position)[:, None].expand(-1, e.shape[1])
-            e = self._redrawn(e, here, own, partners[here])
+            other = partners[here]
+            pair = self._pair(e, here, own, other)
+            new, answer = redrawn(pair)
+            apart = own != other
+            e = e.scatter(0, own, torch.where(apart, new, pair.mine.e)).scatter_add(
+                0, other, torch.where(apart, answer - pair.partner.e, 0.0)
+            )
         return e
 
-    def _redrawn(self, e: Tensor, here: Tensor, own: Tensor, other: Tensor) -> Tensor:
-        """One cell i of every bag and its partner h: e_i on a grid, e_h from the number that both have together.
+    def _pair(self, e: Tensor, here: Tensor, own: Tensor, other: Tensor) -> "_Pair":
+        mine, partner = self._cell(e, own), self._cell(e, other)
+        rest = self._segments.sum(e)[here] - mine.e - partner.e
+        return _Pair(mine, partner, _PriorOfPair.of(self._effect, self._count[here], rest))
+
+    def from_grid(self, pair: "_Pair") -> tuple[Tensor, Tensor]:
+        """e_i from a grid, e_h from the number that both have together.
 
         The law of e_i given that number is N(e; 0, Σ) / (w_h pdf(z_h) shrink_h). The grid reaches over the normal law
         that this is where e_h is linear in e_i.
         """
-        mine, partner = self._cell(e, own), self._cell(e, other)
-        rest = self._segments.sum(e)[here] - mine.e - partner.e
-        prior = _PriorOfPair.of(self._effect, self._count[here], rest)
+        mine, partner, prior = pair
         centre, sd = prior.along(mine.e, partner.e, -mine.weight / partner.weight)
-        place = torch.linspace(-_REACH, _REACH, _PLACES, dtype=e.dtype, device=e.device)
+        place = torch.linspace(-_REACH, _REACH, _PLACES, dtype=sd.dtype, device=sd.device)
         tried = (mine.e + centre)[..., None] + sd[..., None] * place
         answer, log_slope, possible = partner.answering(mine, tried)
         logs = (prior.log_density(tried, answer) - log_slope).masked_fill(~possible, -torch.inf)
         chosen, found = self._chosen(logs, tried, sd)
-        chosen = torch.where(found & (own != other), chosen, mine.e)
-        partner_now, _, fits = partner.answering(mine, chosen[..., None])
-        moves = fits[..., 0] & (own != other)
-        return e.scatter(0, own, torch.where(moves, chosen, mine.e)).scatter_add(
-            0, other, torch.where(moves, partner_now[..., 0] - partner.e, 0.0)
-        )
+        chosen = torch.where(found, chosen, mine.e)
+        answer, _, fits = partner.answering(mine, chosen[..., None])
+        return torch.where(fits[..., 0], chosen, mine.e), torch.where(fits[..., 0], answer[..., 0], partner.e)
+
+    def by_metropolis(self, pair: "_Pair") -> tuple[Tensor, Tensor]:
+        """The same law by a step of Metropolis and Hastings that proposes from this normal law."""
+        mine, partner, prior = pair
+        centre, sd = prior.along(mine.e, partner.e, -mine.weight / partner.weight)
+        noise = self._normal(len(sd), sd)
+        new = mine.e + centre + sd * noise
+        answer, _, fits = (part[..., 0] for part in partner.answering(mine, new[..., None]))
+        moved = _Pair(mine.at(new), partner.at(answer), prior)
+        back, width = prior.along(new, answer, -moved.mine.weight / moved.partner.weight)
+        ahead = -0.5 * noise.square() - torch.log(sd)
+        behind = -0.5 * ((mine.e - new - back) / width).square() - torch.log(width)
+        gain = moved.log_density() - pair.log_density() + behind - ahead
+        chance = torch.rand(sd.shape, generator=self._generator, dtype=sd.dtype).to(sd.device)
+        accepted = fits & (torch.log(chance) < gain)
+        return torch.where(accepted, new, mine.e), torch.where(accepted, answer, partner.e)
 
     def _cell(self, e: Tensor, rows: Tensor) -> "_Cell":
-        parts = (e, self._z, self._shrink, self._people, self._weights(e))
+        parts = (e, self._z, self._shrink, self._people)
         return _Cell(*(part.expand_as(e).gather(0, rows) for part in parts))
 
     def _chosen(self, logs: Tensor, tried: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
@@ -168,13 +204,26 @@ class _Drawing:
 
 
 class _Cell(NamedTuple):
-    """One cell of every bag, (b, Q) each; ``weight`` is how fast its expected number grows with e."""
+    """One cell of every bag, (b, Q) each."""
 
     e: Tensor
     z: Tensor
     shrink: Tensor
     people: Tensor
-    weight: Tensor
+
+    @property
+    def log_pdf(self) -> Tensor:
+        """Of the normal law at its score."""
+        return log_pdf(self.z + self.shrink * self.e)
+
+    @property
+    def weight(self) -> Tensor:
+        """How fast its expected number grows with e."""
+        return self.people * self.shrink * torch.exp(self.log_pdf) + _SMALLEST
+
+    def at(self, e: Tensor) -> "_Cell":
+        """The cell with another effect."""
+        return self._replace(e=e)
 
     def number(self, e: Tensor) -> Tensor:
         """Expected number of positives at effects (b, Q, P)."""
@@ -188,6 +237,19 @@ class _Cell(NamedTuple):
         possible = (chance > _EDGE) & (chance < 1.0 - _EDGE)
         z = torch.special.ndtri(chance.clamp(_EDGE, 1.0 - _EDGE))
         return (z - self.z[..., None]) / self.shrink[..., None], log_pdf(z), possible
+
+
+class _Pair(NamedTuple):
+    """A cell i and its partner h in every bag, and the prior of their effects given those of the others."""
+
+    mine: _Cell
+    partner: _Cell
+    prior: "_PriorOfPair"
+
+    def log_density(self) -> Tensor:
+        """log of N(e; 0, Σ) / pdf(z_h), (b, Q), up to what stays while the number of both is held."""
+        prior = self.prior.log_density(self.mine.e[..., None], self.partner.e[..., None])[..., 0]
+        return prior - self.partner.log_pdf
 
 
 class _PriorOfPair(NamedTuple):

@@ -19,17 +19,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.bag_models.cell_effects import Cells, Effect
+from bagwise.bag_models.cell_expansion import LawExpansion
+from bagwise.bag_models.total_expansion import PartExpansion, TotalExpansion
 from bagwise.bags import ragged_ranges
 from bagwise.evidence.statements import COUNT, FRACTION, LABEL, NONE
 from bagwise.evidence.totals import TotalStatements
+from bagwise.numerics.counting.expansions import SaddleExpansion, TableExpansion
 from bagwise.numerics.counting.sharing import redraw_pairs, share_out, tilted_chances, truncated_normal, whole_numbers
 from bagwise.numerics.counting.totals import SmallTotals, log_between, log_total_density
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
 
-NODES = 9
-_PLACES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(NODES)
-_LOG_WEIGHTS = np.log(_WEIGHTS) + 0.5 * np.square(_PLACES)
+# Nodes of the integral over u. Where all bags state numbers and effects are small it is so close to normal that five
+# are as good as nine are for large ones; with a rougher integral the search for the mode would not come to rest.
+NODES, FEW_NODES, SMALL_EFFECT = 9, 5, 0.3
 _SCORINGS, _LONGEST_STEP, _NEAR = 40, 1.0, 0.02
 _LEAST_VARIANCE = 1e-12
 _MOST_CELLS = 64  # rows of a bag up to which numbers are drawn exactly; above, as normal ones
@@ -67,7 +70,7 @@ class TotalBags:
         )
         cell = torch.as_tensor(stated.cell, device=device)
         self.cells = Cells(self._tensor(stated.weight), cell, self.segments)
-        self._only_numbers = bool(np.isin(stated.kind, (FRACTION, NONE)).all()) and not bool((self._coins > 0).any())
+        self.only_numbers = bool(np.isin(stated.kind, (FRACTION, NONE)).all()) and not bool((self._coins > 0).any())
         self._effects: Tensor | None = None  # (b, 1) the most probable effects, where the last search ended
 
     def _part(self, chosen: NDArray[np.bool_]) -> _StatingBags:
@@ -144,13 +147,38 @@ class TotalBags:
 
     def _weighted_nodes(self, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
         """Nodes u and log [w(u) Z_b(f + u) p(u)], (b, Q) each; the nodes are held fixed in derivatives."""
-        node, log_w = self._tensor(_PLACES), self._tensor(_LOG_WEIGHTS)
+        u, log_w = self._nodes(z, shrink, effect)
+        given = self.conditional(z[:, None] + shrink[:, None] * self.segments.spread(u))
+        return u, given + self.cells.log_law(u, z[:, None], shrink, effect) + log_w
+
+    def _nodes(self, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
+        """Nodes around the most probable effect of every bag, and the logs of their weights."""
         centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), effect.detach(), self._effects)
         self._effects = centre
-        u = centre + spread * node
-        given = self.conditional(z[:, None] + shrink[:, None] * self.segments.spread(u))
-        prior = self.cells.log_law(u, z[:, None], shrink, effect)
-        return u, given + prior + log_w + torch.log(spread)
+        few = self.only_numbers and float(effect.size.detach()) <= SMALL_EFFECT
+        places, weights = np.polynomial.hermite_e.hermegauss(FEW_NODES if few else NODES)
+        log_w = self._tensor(np.log(weights) + 0.5 * np.square(places))
+        return centre + spread * self._tensor(places), log_w + torch.log(spread)
+
+    @torch.no_grad()
+    def expansion(self, z: Tensor, shrink: Tensor, effect: Effect) -> TotalExpansion:
+        """``logs`` with its derivatives in closed form, for bags that state numbers (``only_numbers``)."""
+        if effect.absent():
+            return TotalExpansion(self._expanded(z[:, None]), None, z.new_zeros(len(self.segments), 1), self.segments)
+        u, log_w = self._nodes(z, shrink, effect)
+        given = self._expanded(z[:, None] + shrink[:, None] * self.segments.spread(u))
+        return TotalExpansion(given, LawExpansion(self.cells, u, z[:, None], shrink, effect), log_w, self.segments)
+
+    def _expanded(self, z: Tensor) -> list[PartExpansion]:
+        found, counts = list[PartExpansion](), self._counts
+        if len(counts.bags):
+            stated = (self._mean[counts.bags], self._variance[counts.bags])
+            saddle = SaddleExpansion(z[counts.rows], counts.people, *stated, counts.segments)
+            found.append(PartExpansion(counts.bags, counts.rows, saddle))
+        if self._small is not None:
+            table = TableExpansion(self._small, z[self._tabled.rows])
+            found.append(PartExpansion(self._tabled.bags, self._tabled.rows, table))
+        return found
 
     def most_probable(
         self, z: Tensor, shrink: Tensor, effect: Effect, start: Tensor | None = None
@@ -171,7 +199,7 @@ class TotalBags:
 
     def _slopes(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
         """Slope and curvature in u of what is integrated; where bags state numbers, by their normal law."""
-        if self._only_numbers:
+        if self.only_numbers:
             with torch.no_grad():
                 prior = self.cells.steepness(u, z, shrink, effect).square()
                 pull, strength = self._number_slopes(z + shrink[:, None] * self.segments.spread(u), shrink)

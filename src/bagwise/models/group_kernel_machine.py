@@ -59,6 +59,10 @@ class GroupKernelMachine(ChainAnswers, CountAnswers):
     active centre a local kernel gives f = 0, one half, unless ``constant=True``. The kernel itself is not learned:
     ``lengthscale`` is worth a search. ``GroupKernelMachine.published()`` is the setting of the paper.
 
+    It takes no weights of rows: its sampler draws a latent value for every single individual, so a row cannot stand for
+    many. It has no effect of the group either, which the published model does not know: where the individuals of a
+    group have more in common than their features tell, its ranges are too narrow. For both use ``BagGP``.
+
     Parameters
     ----------
     confidence : float or array of shape (B,)

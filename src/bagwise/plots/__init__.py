@@ -6,6 +6,7 @@ from bagwise.plots.confusion import ConfusionDisplay
 from bagwise.plots.decision_map import DecisionMapDisplay
 from bagwise.plots.fraction import FractionDisplay
 from bagwise.plots.heatmap import HeatmapDisplay
+from bagwise.plots.outcomes import OutcomesDisplay
 from bagwise.plots.rates import RatesDisplay, TomographyDisplay
 from bagwise.plots.relevance import RelevanceDisplay
 from bagwise.plots.reliability import ReliabilityDisplay, wilson_interval
@@ -22,6 +23,7 @@ __all__ = [
     "DecisionMapDisplay",
     "FractionDisplay",
     "HeatmapDisplay",
+    "OutcomesDisplay",
     "RatesDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",

@@ -32,19 +32,30 @@ class CellDraws(NamedTuple):
     """(S, N, K) draws of the number of positives behind every row, and log P(statements of a bag | v), (S, B, K)."""
 
     positives: Array
-    log_z: Array
+    log_z: Array  # 0 where nobody asked for it
 
 
-def cell_draws(fitted: Fitted, bags: Bags, columns: tuple[TotalStatements, ...], n_draws: int) -> CellDraws:
-    """Draws for bags that were in the fit, whose statements the posterior of v has in it already."""
+def cell_draws(
+    fitted: Fitted, bags: Bags, columns: tuple[TotalStatements, ...], n_draws: int, *, new: bool = False
+) -> CellDraws:
+    """Draws for bags that were in the fit, whose statements the posterior of v has in it already.
+
+    For ``new`` bags every draw of v counts by ``log_z``.
+    """
     generator = torch.Generator().manual_seed(fitted.seed)
-    found = [_column_draws(fitted, bags, stated, k, n_draws, generator) for k, stated in enumerate(columns)]
+    found = [_column_draws(fitted, bags, stated, k, n_draws, new, generator) for k, stated in enumerate(columns)]
     positives, log_z = (torch.stack(parts, dim=2).cpu().numpy() for parts in zip(*found, strict=True))
     return CellDraws(positives, log_z)
 
 
 def _column_draws(
-    fitted: Fitted, bags: Bags, stated: TotalStatements, column: int, n_draws: int, generator: torch.Generator
+    fitted: Fitted,
+    bags: Bags,
+    stated: TotalStatements,
+    column: int,
+    n_draws: int,
+    new: bool,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     features, weights = fitted.features, _draws(fitted.posterior, column, n_draws, generator)
     held = TotalBags(stated, torch.float64, features.device)
@@ -54,22 +65,24 @@ def _column_draws(
     shrink = torch.rsqrt(1.0 + (kappa - features.effect.size**2).clamp(min=0.0))
     for some in torch.split(weights, _AT_ONCE, dim=1):
         z = shrink[:, None] * (phi @ some)
-        z, log_given = _with_effects(held, z, shrink, features.effect, generator)
+        z, log_given = _with_effects(held, z, shrink, features.effect, new, generator)
         positives.append(held.draw_cells(z, generator))
         log_z.append(log_given)
     return torch.cat(positives, dim=1).T, torch.cat(log_z, dim=1).T
 
 
 def _with_effects(
-    held: TotalBags, z: Tensor, shrink: Tensor, effect: GroupEffect, generator: torch.Generator
+    held: TotalBags, z: Tensor, shrink: Tensor, effect: GroupEffect, new: bool, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Scores moved by draws of the effects, and log Z_b by Laplace's approximation in u."""
+    """Scores moved by draws of the effects, and for new bags log Z_b by Laplace's approximation in u."""
+    log_z = z.new_zeros(len(held.segments), z.shape[1])
     if effect.size == 0.0:
-        return z, held.conditional(z)
+        return z, held.conditional(z) if new else log_z
     sizes = _drawn_sizes(effect, z, generator)
     u, spread = held.most_probable(z, shrink, sizes)
-    given = held.conditional(z + shrink[:, None] * held.segments.spread(u))
-    log_z = given + held.cells.log_law(u, z, shrink, sizes) + torch.log(spread) + 0.5 * LOG_2PI
+    if new:
+        given = held.conditional(z + shrink[:, None] * held.segments.spread(u))
+        log_z = given + held.cells.log_law(u, z, shrink, sizes) + torch.log(spread) + 0.5 * LOG_2PI
     drawn = u + spread * torch.randn(u.shape, generator=generator, dtype=u.dtype)
     return held.cells.draw(drawn, z, shrink, sizes, generator), log_z
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bagwise.bags import Bags
 from bagwise.evidence.candidates import candidate_sets
 from bagwise.evidence.classes import given_classes
-from bagwise.evidence.reading import CountReading, holds_positive, read_statement
-from bagwise.evidence.statements import COUNT, FRACTION, LABEL, Evidence
+from bagwise.evidence.reading import CountReading, holds_positive, read_stated, read_statement
+from bagwise.evidence.statements import COUNT, FRACTION, LABEL, Evidence, fraction
 from bagwise.exceptions import BagDataError
 from bagwise.io.predictions import given_argument
 from bagwise.metrics import class_numbers, instance_truth, positive_proba, truth_of
@@ -66,10 +66,13 @@ class Answers:
     classes: ClassAnswers | None = None  # of a model of one class out of many, which then are the label columns
     words: tuple[str, str] = PLAIN_WORDS  # for the two classes: the user's own, where these are names
     given: bool = False  # whether instances are judged given the label of their bag
+    outcomes: tuple["Answers", ...] = ()  # of a model of shares of several outcomes: each of them as a single label
 
     @property
     def of_shares(self) -> bool:
         """Whether bags state how many of their individuals are positive, and none states a label."""
+        if self.outcomes:
+            return True
         return self.counts is not None and self.stated is not None and not bool((self.stated.kind == LABEL).any())
 
     def stated_shares(self) -> tuple[Floats, Floats]:
@@ -83,13 +86,24 @@ class Answers:
         return parts[0], parts[1]
 
     def surprise(self) -> Floats:
-        """How far off a stated share is, (B,): 1 at the end of the 90 % interval; 0 where nothing is stated."""
+        """How far off a stated share is, (B,): 1 at the end of the 90 % interval; 0 where nothing is stated.
+
+        Of several outcomes the one that is farthest off counts.
+        """
+        if self.outcomes:
+            return np.asarray(np.max([outcome.surprise() for outcome in self.outcomes], axis=0))
         assert self.counts is not None
         (low, high), (mean, lower, upper) = self.stated_shares(), self.counts.expected
         off = np.where(mean < low, low - mean, np.where(mean > high, mean - high, 0.0))
         reach = np.where(mean < low, upper - mean, mean - lower)
         found: Floats = np.nan_to_num(off / np.maximum(reach, 1.0 / self.bags.totals))
         return found
+
+    def most_surprising(self, bag: int) -> "Answers":
+        """The outcome that is farthest off in a bag; these answers where there is one only."""
+        if not self.outcomes:
+            return self
+        return self.outcomes[int(np.argmax([outcome.surprise()[bag] for outcome in self.outcomes]))]
 
     def measured_truth(self) -> Floats | None:
         """The truth about bags that measures by label go by.
@@ -112,7 +126,10 @@ def collect(
     ``y`` is what ``fit`` takes: labels, or fractions or ranges of counts where the model was fitted to such, or an
     ``Evidence``. Of the latter a bag's label is whether it is stated to hold a positive. For a model of one class out
     of many ``y`` holds classes or candidate sets. ``given`` are labels that instances are judged by as well.
+    A model of several outcomes takes their shares, or numbers, one column each.
     """
+    if not model.of_classes and np.ndim(model.classes_) == 2 and model.kind_of_y != "label" and given is None:
+        return _collect_outcomes(model, bags, y, instance_y, label_names(model, labels))
     asked = given_argument(model, given)
     if model.of_classes:
         return replace(_collect_classes(model, bags, y, instance_y, asked), given=given is not None)
@@ -136,6 +153,41 @@ def collect(
         words=class_words(classes),
         given=given is not None,
     )
+
+
+def _collect_outcomes(model: Any, bags: Bags, y: Any, instance_y: Any, names: tuple[str, ...]) -> Answers:
+    """Every outcome as the answers of a single label, and all of them together."""
+    stated, expected = _stated_outcomes(model, bags, y, names), model.predict_fraction(bags)
+    chance = positive_proba(model.predict_instance_proba(bags), model.classes_)
+    inside = None if instance_y is None else instance_truth(_per_instance(instance_y, bags), model.classes_)
+    each = tuple(
+        Answers(
+            bags=bags,
+            labels=(name,),
+            several=False,
+            bag_probability=expected.mean[:, [k]],
+            bag_truth=None if y is None else holds_positive(stated[k])[:, None],
+            instance_probability=chance[:, [k]],
+            instance_truth=None if inside is None else inside[:, [k]],
+            stated=stated[k],
+            counts=ReportedCounts(FractionSummary(*(part[:, k] for part in expected)), np.zeros(len(bags))),
+        )
+        for k, name in enumerate(names)
+    )
+    truth = None if y is None else np.hstack([outcome.bag_truth for outcome in each if outcome.bag_truth is not None])
+    return Answers(bags, names, True, expected.mean, truth, chance, inside, outcomes=each)
+
+
+def _stated_outcomes(model: Any, bags: Bags, y: Any, names: tuple[str, ...]) -> tuple[Evidence, ...]:
+    if y is None:
+        return (fraction(np.full(len(bags), np.nan), ids=bags.ids),) * len(names)
+    stated = read_stated(y, bags, bags, CountReading(model.kind_of_y, 1.0))
+    if len(stated.columns) != len(names):
+        raise BagDataError(
+            f"the model has {len(names)} outcomes ({', '.join(names)}), but y states {len(stated.columns)}; give one "
+            "column of shares, or of numbers, for each."
+        )
+    return stated.columns
 
 
 def class_words(classes: Any) -> tuple[str, str]:

@@ -1,10 +1,11 @@
 """Some bags to look at, and the table of all of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jinja2.utils import htmlsafe_json_dumps
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
@@ -19,7 +20,8 @@ Ints = NDArray[np.int64]
 
 INSTANCES_SHOWN = 12
 ROWS_SHOWN = 100
-MOST_IN_TABLE = 10_000  # bags that the page holds: some hundred bytes each
+MOST_IN_TABLE = 10_000  # bags that the page holds: some hundred bytes each …
+MOST_BYTES = 1_200_000  # … and fewer where names and further columns are long
 UNKNOWN = "–"
 
 
@@ -90,13 +92,15 @@ def choose_bags(probability: Floats, mistakes: Ints) -> dict[int, str]:
 
 def choose_by_surprise(answers: Answers) -> dict[int, str]:
     """Numbers of the bags to show where they state shares, and why; no bag twice."""
-    assert answers.counts is not None
-    odd, expected = np.argsort(-answers.surprise(), kind="stable"), np.argsort(-answers.counts.expected.mean)
+    odd, expected = np.argsort(-answers.surprise(), kind="stable"), np.argsort(-answers.bag_probability[:, 0])
+    if answers.counts is not None:
+        expected = np.argsort(-answers.counts.expected.mean)
+    of = f"share of {answers.labels[0]}" if answers.outcomes else "share"
     chosen: dict[int, str] = {}
     for why, numbers, most in (
         ("most surprising", odd[answers.surprise()[odd] > 1.0], 4),
-        ("highest share expected", expected, 2),
-        ("lowest share expected", expected[::-1], 2),
+        (f"highest {of} expected", expected, 2),
+        (f"lowest {of} expected", expected[::-1], 2),
         ("least surprising", odd[::-1], 2),
     ):
         fresh = [int(number) for number in numbers if int(number) not in chosen][:most]
@@ -141,6 +145,9 @@ def _extremes(bags: Bags) -> tuple[float, float]:
 
 
 def _card(answers: Answers, number: int, why: str, images: _Images | None) -> BagCard:
+    if answers.outcomes:
+        outcome = answers.most_surprising(number)
+        return replace(_card(outcome, number, why, images), of=outcome.labels[0])
     bags = answers.bags
     column = 0 if answers.classes is None else int(answers.bag_probability[number].argmax())
     start, stop = bags.offsets[number], bags.offsets[number + 1]
@@ -169,6 +176,8 @@ def _card(answers: Answers, number: int, why: str, images: _Images | None) -> Ba
 
 def table_of_bags(answers: Answers, n_labels: int, about: Mapping[str, Sequence[Any]]) -> BagTable:
     """The bags, the most probable by the first label first; ``about`` are the user's own columns."""
+    if answers.outcomes:
+        return _table_of_outcomes(answers, n_labels, about)
     if answers.of_shares:
         return _table_of_shares(answers, about)
     columns: list[tuple[str, str, Sequence[Any]]] = [
@@ -187,25 +196,48 @@ def table_of_bags(answers: Answers, n_labels: int, about: Mapping[str, Sequence[
 
 def _table_of_shares(answers: Answers, about: Mapping[str, Sequence[Any]]) -> BagTable:
     """Bags that state a share beside what was expected of it."""
-    assert answers.counts is not None
-    expected, everyone = answers.counts.expected, range(len(answers.bags))
-    columns: list[tuple[str, str, Sequence[Any]]] = [
+    columns = _surprises(answers) + _share_columns(answers, ("expected share", "90 % interval", "stated"))
+    columns += [(name, "text", list(map(str, values))) for name, values in about.items()]
+    return _first_rows(columns, answers.surprise())
+
+
+def _table_of_outcomes(answers: Answers, n_labels: int, about: Mapping[str, Sequence[Any]]) -> BagTable:
+    """Bags that state shares of several outcomes, and which of them is farthest from what was expected."""
+    columns = _surprises(answers)
+    farthest = [answers.most_surprising(number).labels[0] for number in range(len(answers.bags))]
+    columns.append(("most surprising", "text", farthest))
+    for outcome in answers.outcomes[:n_labels]:
+        name = outcome.labels[0]
+        columns += _share_columns(outcome, (f"{name} expected", f"{name}, 90 % interval", f"{name} stated"))
+    columns += [(name, "text", list(map(str, values))) for name, values in about.items()]
+    return _first_rows(columns, answers.surprise())
+
+
+def _surprises(answers: Answers) -> list[tuple[str, str, Sequence[Any]]]:
+    return [
         ("bag", "text", answers.bags.ids),
         ("individuals", "number", answers.bags.totals.tolist()),
         ("surprise", "number", answers.surprise().round(2).tolist()),
-        ("expected share", "probability", expected.mean.round(4).tolist()),
-        ("90 % interval", "text", [f"{expected.lower[b]:.2f} to {expected.upper[b]:.2f}" for b in everyone]),
-        ("stated", "text", [_stated(answers, b, 0) for b in everyone]),
-        *((name, "text", list(map(str, values))) for name, values in about.items()),
     ]
-    return _first_rows(columns, answers.surprise())
+
+
+def _share_columns(answers: Answers, names: tuple[str, str, str]) -> list[tuple[str, str, Sequence[Any]]]:
+    """Expected share, its interval and what is stated."""
+    assert answers.counts is not None
+    expected, everyone = answers.counts.expected, range(len(answers.bags))
+    intervals = [f"{expected.lower[b]:.2f} to {expected.upper[b]:.2f}" for b in everyone]
+    stated = [_stated(answers, b, 0) for b in everyone]
+    means = expected.mean.round(4).tolist()
+    return list(zip(names, ("probability", "text", "text"), (means, intervals, stated), strict=True))
 
 
 def _first_rows(columns: Sequence[tuple[str, str, Sequence[Any]]], rank: Floats) -> BagTable:
     """Columns of all bags as rows, the highest rank first."""
     header, kinds, values = zip(*columns, strict=True)
     order = np.argsort(-rank, kind="stable")[:MOST_IN_TABLE]
-    return BagTable(header, kinds, [[column[number] for column in values] for number in order])
+    rows = [[column[number] for column in values] for number in order]
+    bytes_so_far = np.cumsum([len(htmlsafe_json_dumps(row)) for row in rows])
+    return BagTable(header, kinds, rows[: max(1, int(np.searchsorted(bytes_so_far, MOST_BYTES)))])
 
 
 def _label_columns(answers: Answers, column: int) -> Iterator[tuple[str, str, Sequence[Any]]]:

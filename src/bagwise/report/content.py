@@ -44,6 +44,7 @@ CLASS_MEASURES = {
     "calibration_error": "calibration error of the largest probability",
 }
 CLASSES = {"bag classes", "instance classes"}
+OUTCOMES = "outcomes"
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,23 @@ def number(value: float, digits: int = 3) -> str:
 
 def reports(answers: Answers) -> dict[str, dict[str, Any]]:
     """The measures of what there is a truth for: {"bags": …, "instances": …, "fractions": …, "counts": …}."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     measured = answers.measured_truth()
+    if answers.outcomes and measured is not None:
+        found[OUTCOMES] = {outcome.labels[0]: _share_report(outcome) for outcome in answers.outcomes}
     if measured is not None and not answers.of_shares:
         found["bags"] = bag_report(*_shaped(answers, measured, answers.bag_probability), answers.labels)
     if answers.instance_truth is not None:
         truth, proba = _shaped(answers, answers.instance_truth, answers.instance_probability)
         found["instances"] = instance_report(truth, proba, answers.labels)
     return _class_reports(answers) | found | _count_reports(answers)
+
+
+def _share_report(answers: Answers) -> dict[str, float]:
+    """How well stated shares, or exact numbers as shares, are predicted."""
+    assert answers.counts is not None
+    low, high = answers.stated_shares()
+    return fraction_report(np.where(low == high, low, np.nan), *answers.counts.expected, answers.bags.totals)
 
 
 def _class_reports(answers: Answers) -> dict[str, dict[str, Any]]:
@@ -120,9 +130,10 @@ def headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
     """The figures to read first."""
     yield from _count_headlines(found)
     yield from _class_headlines(found)
+    yield from _outcome_headlines(found.get(OUTCOMES, {}))
     for what, report in found.items():
         if (
-            what in COUNTED | CLASSES
+            what in COUNTED | CLASSES | {OUTCOMES}
             or bool(CLASSES & set(found))
             or (len(COUNTED & set(found)) and math.isnan(report.get("auc", 0.0)))
         ):
@@ -200,6 +211,13 @@ def _count_headlines(found: Mapping[str, dict[str, Any]]) -> Iterator[Headline]:
             yield from (Headline(title, number(found[kind][name]), meaning) for title, name, meaning in headlines)
 
 
+def _outcome_headlines(found: Mapping[str, Mapping[str, float]]) -> Iterator[Headline]:
+    """The headlines of fractions, as means over the outcomes."""
+    for title, name, meaning in _COUNT_HEADLINES["fractions"] if found else ():
+        mean = float(np.mean([report[name] for report in found.values()]))
+        yield Headline(f"{title} (mean over {len(found)} outcomes)", number(mean), meaning)
+
+
 def _share_log_likelihood(share: float) -> float:
     """What the constant answer "the share of positives" would get."""
     return float(sum(p * math.log(p) for p in (share, 1.0 - share) if p > 0)) if not math.isnan(share) else math.nan
@@ -210,12 +228,18 @@ def measure_tables(
 ) -> Iterator[ReportTable]:
     """One column for bags and one for instances; or, with several labels, one row per label (measures ``by_label``)."""
     single = {
-        what: report for what, report in found.items() if MEAN_ROW not in report and what not in COUNTED | CLASSES
+        what: report
+        for what, report in found.items()
+        if MEAN_ROW not in report and what not in COUNTED | CLASSES | {OUTCOMES}
     }
     if single:
         rows = [(text, *(_entry(name, report) for report in single.values())) for name, text in MEASURES.items()]
         yield ReportTable("Measures", ("", *single), rows)
     for what, report in found.items():
+        if what == OUTCOMES:
+            named = {name: text for name, text in COUNT_MEASURES.items() if name in next(iter(report.values()))}
+            lines = [(outcome, *(_entry(name, row) for name in named)) for outcome, row in report.items()]
+            yield ReportTable("Measures of outcomes", ("outcome", *named.values()), lines)
         if MEAN_ROW in report:
             lines = [(label, *(_entry(name, row) for name in by_label)) for label, row in report.items()]
             yield ReportTable(f"Measures of {what}", ("label", *(MEASURES[name] for name in by_label)), lines)

@@ -20,6 +20,7 @@ from bagwise.plots import (
     PALE,
     ConfusionDisplay,
     FractionDisplay,
+    OutcomesDisplay,
     ReliabilityDisplay,
     TraceDisplay,
     open_frame,
@@ -62,6 +63,11 @@ def roc_figure(curves: Curves) -> str:
 
 def fraction_figure(display: FractionDisplay) -> str:
     """Stated against expected shares."""
+    return _figure(display.plot, (4.4, 4.2))
+
+
+def outcome_figure(display: OutcomesDisplay) -> str:
+    """Expected and stated shares of several outcomes as bars."""
     return _figure(display.plot, (4.4, 4.2))
 
 

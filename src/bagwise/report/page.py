@@ -13,7 +13,7 @@ from bagwise._files import PathLike, write_whole
 from bagwise.bags import Bags, as_bags
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import bag_report, calibration_error
-from bagwise.plots import CURVES, FractionDisplay
+from bagwise.plots import CURVES, FractionDisplay, OutcomesDisplay
 from bagwise.report import content, figures
 from bagwise.report.answers import Answers, collect
 from bagwise.report.bag_cards import ROWS_SHOWN, UNKNOWN, bag_cards, table_of_bags
@@ -23,6 +23,7 @@ from bagwise.report.templates import page_template
 TITLE = "What the model says about the bags"
 LABELS_IN_TABLE = 6
 CLASSES_DRAWN = 20
+BARS_DRAWN = 8
 
 
 def write_report(
@@ -78,6 +79,7 @@ def _context(model: Any, answers: Answers, image_shape: Sequence[int] | None) ->
         "several": answers.several,
         "of_classes": answers.classes is not None,
         "of_shares": answers.of_shares,
+        "of_outcomes": bool(answers.outcomes),
         "today": date.today().isoformat(),
         "version": version("bagwise"),
         "headlines": list(content.headlines(found)),
@@ -165,8 +167,14 @@ def _confusion(answers: Answers) -> list[dict[str, str]]:
     return [_picture("Confusion of classes", meaning, image, "share of right classes", right)]
 
 
-def _share_picture(answers: Answers) -> list[dict[str, str]]:
+def _share_picture(answers: Answers, title: str = "Shares", what: str = "positives") -> list[dict[str, str]]:
     """Stated against expected shares, where bags state shares or exact numbers."""
+    if answers.outcomes:
+        each = (
+            _share_picture(outcome, f"Shares of {outcome.labels[0]}", outcome.labels[0]) for outcome in answers.outcomes
+        )
+        drawn = [picture for pictures in each for picture in pictures][:LABELS_IN_TABLE]
+        return _outcome_picture(answers) + drawn if drawn else []
     if answers.counts is None or answers.stated is None:
         return []
     low, high = answers.stated_shares()
@@ -175,11 +183,23 @@ def _share_picture(answers: Answers) -> list[dict[str, str]]:
         return []
     display = FractionDisplay(stated, answers.counts.expected)
     meaning = (
-        "Each dot is a bag: the share of positives that it states, and the share that the model expects, with its 90 % "
+        f"Each dot is a bag: the share of {what} that it states, and the share that the model expects, with its 90 % "
         "interval. Orange intervals miss the stated share; one in ten may."
     )
     image = figures.fraction_figure(display)
-    return [_picture("Shares", meaning, image, "share inside the interval", {"bags": display.coverage})]
+    return [_picture(title, meaning, image, "share inside the interval", {"bags": display.coverage})]
+
+
+def _outcome_picture(answers: Answers) -> list[dict[str, str]]:
+    """Shares of all outcomes in the bags that surprise most, as bars."""
+    first = np.argsort(-answers.surprise(), kind="stable")[:BARS_DRAWN]
+    stated = np.stack([outcome.stated_shares()[0] for outcome in answers.outcomes], axis=1)
+    display = OutcomesDisplay(
+        stated[first], answers.bag_probability[first], [answers.bags.ids[b] for b in first], answers.labels
+    )
+    meaning = "The bags that surprise most: for each the expected shares of the outcomes above the stated ones."
+    largest = {"the first bag": float(answers.surprise()[first[0]])}
+    return [_picture("Surprising bags", meaning, figures.outcome_figure(display), "surprise", largest)]
 
 
 def _picture(title: str, meaning: str, image: str, measure: str, values: dict[str, float]) -> dict[str, str]:

@@ -25,10 +25,12 @@ from bagwise.scale.journal import SweepJournal, remove_if_empty
 from bagwise.scale.settings import placed
 from bagwise.scale.tasks import (
     ChunkParts,
+    Manner,
     SavedState,
     answers_added,
     chunk_of_parts,
     made_of_shard,
+    own_version,
     passed_on,
     recalled_of_shard,
     run_on_shard,
@@ -38,6 +40,7 @@ from bagwise.scale.tasks import (
 
 EVERY = 10  # sweeps between two states that are written down
 FEW_ROWS = 32_768  # of which a kernel is learned in this process: a pass over them takes less time than a task
+_SMALLER = 4  # times: chunks of learning hold so many times fewer rows, and a task so many times more of them
 _FAN_IN = 8  # sums that one task adds: a power of two, so that they make a subtree
 _ALLOWED_FAILURES = 100  # workers that may die under one task before it is given up
 _PATIENCE = 20  # seconds until a scheduler must have answered
@@ -64,7 +67,7 @@ def on(
         same fit on the same bags continues from there, to the same model. It is emptied at the end. None keeps
         nothing; dead workers are made up for all the same.
     memory : int, str or None
-        Bytes that the client holds while the kernel is learned, which is its own work; see ``within``.
+        Bytes that the client holds where it learns a kernel itself, from few rows for example; see ``within``.
     """
     shards = check.check_count("chunks_per_task", chunks_per_task)
     if shards & (shards - 1):
@@ -112,11 +115,6 @@ def _check_workers(client: Any) -> None:
     client.run_on_scheduler(_allow_failures)
 
 
-def own_version() -> str:
-    """The version of bagwise in this process."""
-    return version("bagwise")
-
-
 def _allow_failures(dask_scheduler: Any) -> None:
     dask_scheduler.allowed_failures = max(dask_scheduler.allowed_failures, _ALLOWED_FAILURES)
 
@@ -141,33 +139,36 @@ class Cluster:
         stated = [part.evidence for part in parts]
         seen = (features.tensors(), features.bias, integrated, bags.offsets, stated)
         identity = fingerprint(own_version(), self.threads, *seen)
-        shards = Shards(lambda: self._all_made(groups, chunk_of_parts, (features, integrated)), len(groups))
+        shards = Shards(lambda: self._all_made(groups, chunk_of_parts, (features, integrated)), len(groups), self._size)
         return ClusterChunks(self, shards, remembered, identity)
 
     def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: Extent) -> HeldChunks:
         """Made by the workers, once; of few rows by this process, which takes less time than tasks do."""
         if extent.n_rows <= FEW_ROWS:
             return self.local.made(sources, make, shared, extent)
-        groups = _by(self._size, list(sources))
-        return ClusterChunks(self, Shards(lambda: self._all_made(groups, make, shared), len(groups)), None, None)
+        size = self._size * _SMALLER
+        groups = _by(size, list(sources))
+        shards = Shards(lambda: self._all_made(groups, make, shared), len(groups), size)
+        return ClusterChunks(self, shards, None, None)
 
     def made_of(self, shards: "Shards", make: Make, shared: Any) -> "ClusterChunks":
         """Other chunks of the same bags."""
-        made = Shards(lambda: self._all_made(shards.futures, make, shared), len(shards))
+        made = Shards(lambda: self._all_made(shards.futures, make, shared), len(shards), shards.size)
         return ClusterChunks(self, made, None, None)
 
     def _all_made(self, groups: Sequence[Any], make: Make, shared: Any) -> list[Any]:
         everyone = self.client.submit(passed_on, shared, pure=False)
-        return [self.client.submit(made_of_shard, make, everyone, group, self.threads, pure=False) for group in groups]
-
-    def by_shard(self, each: Sequence[Any]) -> list[Sequence[Any]]:
-        """What every chunk is told, by the tasks that work on them."""
-        return _by(self._size, each)
+        return [self.client.submit(made_of_shard, make, everyone, group, self.manner, pure=False) for group in groups]
 
     @property
     def threads(self) -> int | None:
         """Of every step."""
         return self.local.threads
+
+    @property
+    def manner(self) -> Manner:
+        """Of every task."""
+        return Manner(self.threads, own_version())
 
     def memory_bytes(self) -> int:
         """Of the client."""
@@ -196,8 +197,8 @@ class Cluster:
 class Shards:
     """The chunks that each task works on, as futures that are made when they are first needed."""
 
-    def __init__(self, make: Callable[[], list[Any]], count: int) -> None:
-        self._make, self._count = make, count
+    def __init__(self, make: Callable[[], list[Any]], count: int, size: int) -> None:
+        self._make, self._count, self.size = make, count, size
 
     def __len__(self) -> int:
         return self._count
@@ -270,12 +271,12 @@ class ClusterChunks:
 
     def _submit(self, step: Step, shared: Any, each: Sequence[Any] | None) -> None:
         """Let all shards answer; what they remember afterwards is in their answers."""
-        client, threads, n = self._cluster.client, self._cluster.threads, len(self._shards)
+        client, manner, n = self._cluster.client, self._cluster.manner, len(self._shards)
         everyone = client.submit(passed_on, shared, pure=False)  # one copy, which workers hand to each other
-        own = [None] * n if each is None else self._cluster.by_shard(each)
+        own = [None] * n if each is None else _by(self._shards.size, each)
         tasks = zip(self._shards.futures, self.remembered, own, strict=True)
         self.remembered = [
-            client.submit(run_on_shard, step, self._view, shard, before, everyone, some, threads, pure=False)
+            client.submit(run_on_shard, step, self._view, shard, before, everyone, some, manner, pure=False)
             for shard, before, some in tasks
         ]
 

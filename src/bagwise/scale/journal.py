@@ -9,7 +9,8 @@ import itertools
 import json
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ class SweepJournal:
 
     def __init__(self, folder: Path, n_shards: int) -> None:
         self.folder, self._n_shards = folder, n_shards
-        folder.mkdir(parents=True, exist_ok=True)
+        with _explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         self.last_state = max(filter(self._is_complete, self._states()), default=0)
 
     def sums(self, sweep: int, question: str) -> Sums | None:
@@ -52,7 +54,8 @@ class SweepJournal:
         """The sums of a sweep, whole or not at all."""
         plain = {name: value.detach().cpu().contiguous() for name, value in sums.items()}
         data = safetensors.torch.save(plain, {"question": question})
-        write_whole(self._sums_path(sweep), lambda stream: stream.write(data))
+        with _explained(self.folder):
+            write_whole(self._sums_path(sweep), lambda stream: stream.write(data))
 
     def state_path(self, sweep: int, shard: int) -> str:
         """Where the state of a shard after a sweep is written."""
@@ -87,8 +90,21 @@ def write_state(path: str, states: Any) -> str:
     tensors: dict[str, Tensor] = {}
     plain = json.dumps(encode(list(states), tensors))
     data = safetensors.torch.save(tensors, {"state": plain})
-    write_whole(path, lambda stream: stream.write(data))
+    with _explained(Path(path).parent):
+        write_whole(path, lambda stream: stream.write(data))
     return path
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """A full disk, or a folder that must not be written to, as an error that says what remains."""
+    try:
+        yield
+    except OSError as error:
+        raise BagDataError(
+            f"{folder.parent}: the checkpoint cannot be written there ({error.strerror}). What it holds is kept: make "
+            "room and start the same fit again, and it goes on from there; or give another folder."
+        ) from error
 
 
 def _stored_tensors(file: Any) -> dict[str, Tensor]:

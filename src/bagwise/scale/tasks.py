@@ -1,17 +1,45 @@
 """What the workers of a cluster do: tasks on shards, each of which is the chunks that one task works on."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from bagwise.bags import Bags
+from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features
 from bagwise.inference.chunks import Chunk, Make, Step, Sums, Told, TreeSum, View, integrated_out
 from bagwise.inference.places import step_threads
 from bagwise.scale.journal import read_state, write_state
 
 _ALIGNED = 64  # bytes: how a product rounds depends on where its factors begin
+
+
+class Manner(NamedTuple):
+    """How every task is worked on: by how many threads, and by which version of bagwise."""
+
+    threads: int | None
+    version: str
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """While a task is worked on; a worker of another version, which joined later than the fit began, is refused."""
+        if self.version != own_version():
+            raise BagDataError(
+                f"a worker has bagwise {own_version()}, the client has {self.version}; install the same version "
+                "everywhere."
+            )
+        with step_threads(self.threads):
+            yield
+
+
+@functools.cache
+def own_version() -> str:
+    """The version of bagwise in this process."""
+    return version("bagwise")
 
 
 class ChunkParts(NamedTuple):
@@ -47,9 +75,9 @@ def chunk_of_parts(shared: tuple[Features, bool], parts: ChunkParts) -> Chunk:
     return Chunk(integrated_out(design) if integrated else design, parts.evidence, parts.first)
 
 
-def made_of_shard(make: Make, shared: Any, sources: Sequence[Any], threads: int | None) -> list[Any]:
+def made_of_shard(make: Make, shared: Any, sources: Sequence[Any], manner: Manner) -> list[Any]:
     """What is made of every chunk of a shard, or of where it comes from."""
-    with step_threads(threads):
+    with manner.kept():
         return [make(shared, _well_placed(source)) for source in sources]
 
 
@@ -60,13 +88,13 @@ def run_on_shard(
     before: Any,
     shared: Any,
     each: Sequence[Any] | None,
-    threads: int | None,
+    manner: Manner,
 ) -> After:
     """A step on every chunk of a shard."""
     states = _states(before)
     tree, after = TreeSum(), []
     everyone = _well_placed(shared)
-    with step_threads(threads):
+    with manner.kept():
         for number, chunk in enumerate(map(_well_placed, chunks)):
             state = None if states is None else _well_placed(states[number])
             told = everyone if each is None else Told(everyone, _well_placed(each[number]))

@@ -11,7 +11,7 @@ from bagwise.bag_models.totals import TotalBags
 from bagwise.evidence.statements import count
 from bagwise.evidence.totals import total_statements
 from bagwise.gp.effects import NO_EFFECT
-from bagwise.inference.laplace.totals import whole_design
+from bagwise.inference.laplace.totals import whole_design, widened
 
 
 @pytest.mark.statistical
@@ -32,3 +32,13 @@ def test_log_evidence_of_totals_is_that_of_importance_sampling():
         weights = logs - 0.5 * v.square().sum(0) + 0.5 * normals.square().sum(0) - logdet
         found = float(torch.logsumexp(weights, 0)) - np.log(400)
         assert model.log_evidence_ == pytest.approx(found, abs=0.1)
+
+
+def test_possible_effects_widen_the_posterior_by_how_far_their_modes_lie_apart():
+    random = torch.Generator().manual_seed(0)
+    modes = torch.randn(6, 4, generator=random, dtype=torch.float64)
+    root = torch.randn(4, 4, generator=random, dtype=torch.float64)
+    lower, weights = torch.linalg.cholesky(root @ root.T + torch.eye(4)), [0.3, 0.1, 0.2, 0.2, 0.1, 0.1]
+    found = torch.cholesky_inverse(widened(lower, modes, weights))
+    between = np.cov(modes.T.numpy(), aweights=weights, ddof=0)
+    np.testing.assert_allclose(found, torch.cholesky_inverse(lower).numpy() + between, rtol=1e-9)

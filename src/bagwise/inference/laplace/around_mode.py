@@ -57,6 +57,7 @@ class ModeEvidence(ABC):
     newton_entries = 0  # of the features up to which steps may use the curvature
     rounding = 0.0  # relative to the value, by which it may seem to fall
     _mode: Tensor | None = None
+    _height: Tensor  # the value at the mode
     _steps = 0
     _still = False
 
@@ -74,13 +75,13 @@ class ModeEvidence(ABC):
         still = rows.detach()
         with torch.no_grad():
             mode = self._settled(still)
-        curvature = -_hessian(lambda v: self._value(still, v), mode)
-        fixed = mode.requires_grad_()
+        curvature = self._curvature(still, mode)
+        fixed = mode.clone().requires_grad_()
         (slope,) = torch.autograd.grad(self._value(rows, fixed), fixed, create_graph=True)
         change, failed = torch.linalg.solve_ex(curvature, slope)
         if int(failed):
             raise NumericalError("the mode of the moment evidence is not isolated at this kernel.")
-        moving = mode.detach() + change
+        moving = mode + change
         return self._finite(self._value(rows, moving) - 0.5 * logdet(self._metric(rows, moving).lower))
 
     def begin_at(self, v: Tensor) -> None:
@@ -94,45 +95,62 @@ class ModeEvidence(ABC):
         v = self._settled(rows)
         lower = self._curvature_factor(rows, v) if len(v) <= self.curved_columns else None
         lower = self._metric(rows, v).lower if lower is None else lower
-        log_evidence = self._finite(self._value(rows, v) - 0.5 * logdet(lower))
+        log_evidence = self._finite(self._height - 0.5 * logdet(lower))
         return FoundMode(v, lower, log_evidence, self._steps, self._still)
 
     def _settled(self, rows: Rows) -> Tensor:
         """The mode, by Fisher scoring and where that is slow by Newton's method, with halved steps."""
         v = rows.scaled.new_zeros(rows.scaled.shape[1]) if self._mode is None else self._mode
         self._still, before = False, float("inf")
+        value, slope = self._sloped(rows, v)
+        self._finite(value)
         for count in range(self.most_steps):
             self._steps = count + 1
-            with torch.enable_grad():
-                here = v.detach().requires_grad_()
-                value = self._finite(self._value(rows, here))
-                (slope,) = torch.autograd.grad(value, here)
             step = _solved(self._metric(rows, v).lower, slope)
             if float(slope @ step) > _SLOW * before and rows.scaled.numel() <= self.newton_entries:
                 lower = self._curvature_factor(rows, v)
                 step = step if lower is None else _solved(lower, slope)
-            v, before = self._stepped(rows, v, step, float(value), float(slope @ step))
-            if before < self.settled_at:
+            before = float(slope @ step)
+            taken = self._stepped(rows, v, step, float(value), before)
+            if taken is not None:
+                v, value, slope = taken
+            if taken is None or before < self.settled_at:
                 self._still = True
                 break
-        self._mode = v
-        return v.clone()
+        self._mode, self._height = v, value
+        return v
 
     def _curvature_factor(self, rows: Rows, v: Tensor) -> Tensor | None:
         """The factor of the curvature; None where it is not positive definite."""
-        with torch.enable_grad():
-            curvature = -_hessian(lambda at: self._value(rows, at), v)
+        curvature = self._curvature(rows, v)
         lower, failed = torch.linalg.cholesky_ex(0.5 * (curvature + curvature.T))
         return None if int(failed) or not bool(torch.isfinite(lower).all()) else lower
 
-    def _stepped(self, rows: Rows, v: Tensor, step: Tensor, value: float, promise: float) -> tuple[Tensor, float]:
+    def _sloped(self, rows: Rows, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Value and slope at v, by automatic differentiation."""
+        with torch.enable_grad():
+            here = v.detach().requires_grad_()
+            value = self._value(rows, here)
+            (slope,) = torch.autograd.grad(value, here)
+        return value.detach(), slope
+
+    def _curvature(self, rows: Rows, v: Tensor) -> Tensor:
+        """Minus the second derivatives of the value at v, by automatic differentiation."""
+        with torch.enable_grad():
+            return -_hessian(lambda at: self._value(rows, at), v)
+
+    def _stepped(
+        self, rows: Rows, v: Tensor, step: Tensor, value: float, promise: float
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Where a step uphill ends, with value and slope there; None where no part of it goes uphill."""
         length = 1.0
         for _ in range(_HALVINGS):
             new = v + length * step
-            if float(self._value(rows, new)) >= value + 1e-4 * length * promise - self.rounding * abs(value):
-                return new, promise
+            found, slope = self._sloped(rows, new)
+            if float(found) >= value + 1e-4 * length * promise - self.rounding * abs(value):
+                return new, found, slope
             length *= 0.5
-        return v, 0.0
+        return None
 
     def _value(self, rows: Rows, v: Tensor) -> Tensor:
         """Σ ℓ_b − ½ |v|²."""

@@ -103,7 +103,8 @@ def averaged_effect(log_evidence: LogEvidence, near: float | None) -> GroupEffec
     weights = np.exp(logs - logsumexp(logs))
     kept = weights > _LEAST
     weights = weights[kept] / weights[kept].sum()
-    return GroupEffect(*(tuple(part.tolist()) for part in (np.exp(places[kept]), owns[kept], weights)))
+    sizes = tuple(float(np.exp(float(place))) for place in places[kept])  # those that the evidence was asked about
+    return GroupEffect(sizes, tuple(owns[kept].tolist()), tuple(weights.tolist()))
 
 
 class _LogPosterior(NamedTuple):

@@ -7,7 +7,7 @@ messages, whose evidence overstates it (section 13.6). The sizes of the effects 
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.bag_models.cell_effects import Effect
+from bagwise.bag_models.total_expansion import TotalExpansion
 from bagwise.bag_models.totals import TotalBags
 from bagwise.bags import Bags
 from bagwise.evidence.reading import Stated
@@ -31,6 +32,7 @@ from bagwise.inference.kernel_learning.search import Block, EvidenceSearch, diff
 from bagwise.inference.laplace.around_mode import ModeEvidence, Rows
 from bagwise.inference.laplace.effect_sizes import EffectParameters, averaged_effect, fixed_effect
 from bagwise.inference.loop import Trace, Watch
+from bagwise.numerics.linalg import cholesky
 from bagwise.numerics.links import PROBIT
 from bagwise.numerics.segments import Segments
 
@@ -47,9 +49,31 @@ class TotalsEvidence(ModeEvidence):
 
     def __init__(self, bags: TotalBags, effect: Callable[[], Effect], times: Tensor) -> None:
         self._bags, self._effect, self._times = bags, effect, times
+        self._last: tuple[Rows, Tensor, TotalExpansion] | None = None
 
     def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
         return (self._times * self._bags.logs(z, rows.shrink, self._effect())).sum()
+
+    def _sloped(self, rows: Rows, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Written out where bags state numbers (section 15.4)."""
+        if not self._bags.only_numbers:
+            return super()._sloped(rows, v)
+        found = self._expansion(rows, v)
+        value = (self._times * found.logs).sum() - 0.5 * v @ v
+        slope = rows.scaled.T @ (self._bags.segments.spread(self._times) * found.slope)
+        return value, slope - v
+
+    def _curvature(self, rows: Rows, v: Tensor) -> Tensor:
+        if not self._bags.only_numbers:
+            return super()._curvature(rows, v)
+        eye = torch.eye(len(v), dtype=v.dtype, device=v.device)
+        return eye - self._expansion(rows, v).curvature(self._times, rows.scaled)
+
+    def _expansion(self, rows: Rows, v: Tensor) -> TotalExpansion:
+        """Of all bags at v; the last one is remembered: slope and curvature are asked for one after the other."""
+        if self._last is None or self._last[0] is not rows or self._last[1] is not v:
+            self._last = rows, v, self._bags.expansion(rows.scaled @ v, rows.shrink, self._effect())
+        return self._last[2]
 
     def _information(self, rows: Rows, z: Tensor) -> Tensor:
         return self._bags.information(rows.scaled, z, rows.shrink, self._effect(), self._times)
@@ -93,11 +117,12 @@ def _has_known(column: TotalStatements) -> NDArray[np.bool_]:
 
 
 class LearnedTotals(NamedTuple):
-    """Features with their kernel, the effects, and how the search went."""
+    """Features with their kernel, the effects, how the search went, and where v is under each possible effect."""
 
     features: Features
     effect: GroupEffect
     trace: Trace | None
+    modes: Tensor | None = None  # (effects, R, K)
 
 
 def learn_totals(
@@ -124,9 +149,10 @@ def learn_totals(
     )
     if kernel_too:
         features, near, trace = _searched(features, totals.only(few), effect, n_restarts, random, watch)
-    if effect is None:
-        effect = _possible_effects(features, totals.only(more), near)
-    return LearnedTotals(features, effect, trace)
+    if effect is not None:
+        return LearnedTotals(features, effect, trace)
+    effect, modes = _possible_effects(features, totals.only(more), near)
+    return LearnedTotals(features, effect, trace, modes)
 
 
 def _searched(
@@ -156,16 +182,20 @@ def _searched(
     return reassembled(features, kernel=kernel), near, trace
 
 
-def _possible_effects(features: Features, totals: Totals, near: float | None) -> GroupEffect:
-    """The sizes of the effects that the log evidence leaves possible at this kernel."""
+def _possible_effects(features: Features, totals: Totals, near: float | None) -> tuple[GroupEffect, Tensor]:
+    """The sizes of the effects that the log evidence leaves possible at this kernel, and the modes of v under them."""
     like, now = features.inducing, [Effect(features.inducing.new_zeros(()), features.inducing.new_zeros(()))]
     evidences, design = totals.evidences(features, lambda: now[0]), whole_design(features, totals.bags)
+    modes: dict[tuple[float, float], Tensor] = {}
 
     def log_evidence(size: float, share: float) -> float:
         now[0] = Effect(like.new_tensor(size), like.new_tensor(share))
-        return sum(float(evidence.find(design).log_evidence) for evidence in evidences)
+        found = [evidence.find(design) for evidence in evidences]
+        modes[size, share] = torch.stack([mode.v.double() for mode in found], dim=1)
+        return sum(float(mode.log_evidence) for mode in found)
 
-    return averaged_effect(log_evidence, near)
+    effect = averaged_effect(log_evidence, near)
+    return effect, torch.stack([modes[pair] for pair in zip(effect.sizes, effect.shares, strict=True)])
 
 
 def segments_of(bags: Bags, features: Features) -> Segments:
@@ -188,8 +218,11 @@ class AroundMode(NamedTuple):
     log_evidence: Tensor  # (K,)
 
 
-def by_totals(features: Features, totals: Totals, effect: GroupEffect) -> AroundMode:
-    """The posterior of v around its mode; warns where the search for the mode has not settled."""
+def by_totals(features: Features, totals: Totals, effect: GroupEffect, modes: Tensor | None = None) -> AroundMode:
+    """The posterior of v around its mode; warns where the search for the mode has not settled.
+
+    ``modes`` (effects, R, K) are those under the single possible effects: how they differ widens the posterior.
+    """
     design = whole_design(features, totals.bags)
     fixed = fixed_effect(effect, features.dtype, features.device)
     evidences = totals.evidences(features, lambda: fixed)
@@ -209,11 +242,29 @@ def by_totals(features: Features, totals: Totals, effect: GroupEffect) -> Around
     trace = Trace("log evidence", log_evidence.cpu().numpy(), np.zeros(len(found)), settled)
     posterior = GaussianPosterior(
         torch.stack([mode.v.double() for mode in found], dim=1),
-        torch.stack([mode.lower.double() for mode in found]),
+        torch.stack(
+            [
+                mode.lower.double() if modes is None else widened(mode.lower.double(), modes[:, :, k], effect.weights)
+                for k, mode in enumerate(found)
+            ]
+        ),
         torch.arange(len(found), device=features.device),
         PROBIT,
     )
     return AroundMode(posterior, trace, log_evidence)
+
+
+def widened(lower: Tensor, modes: Tensor, weights: Sequence[float]) -> Tensor:
+    """The factor of the precision whose covariance is A⁻¹ + Σ w (v̂ − v̄)(v̂ − v̄)ᵀ, v̂ (effects, R) with weights w.
+
+    With U = √w (v̂ − v̄) it is A − AU (I + UᵀAU)⁻¹ UᵀA, by the matrix inversion lemma.
+    """
+    weight = lower.new_tensor(weights)[:, None]
+    u = (torch.sqrt(weight) * (modes - (weight * modes).sum(0))).T
+    moved = lower @ (lower.T @ u)
+    inner = cholesky(torch.eye(u.shape[1], dtype=u.dtype, device=u.device) + u.T @ moved, what="spread of the modes")
+    taken = torch.linalg.solve_triangular(inner.lower, moved.T, upper=False)
+    return cholesky(lower @ lower.T - taken.T @ taken, what="precision").lower
 
 
 def _starts(features: Features, totals: Totals, effect: Callable[[], Effect]) -> list[Tensor | None]:

@@ -68,7 +68,7 @@ class TotalAnswers(CountAnswers):
     def _given_numbers(self, bags: Any, given: Any) -> tuple[Bags, Array, Array]:
         """Draws of the numbers of positives, (S, B, K), and their weights: P(statement | v) (theory section 15)."""
         checked, stated = self._stated(bags, given)
-        found = cell_draws(self._fitted(), checked, self._columns_of(checked, stated), GIVEN_DRAWS)
+        found = cell_draws(self._fitted(), checked, self._columns_of(checked, stated), GIVEN_DRAWS, new=True)
         weight = np.exp(found.log_z - found.log_z.max(axis=0))
         return checked, np.add.reduceat(found.positives, checked.offsets[:-1], axis=1), weight / weight.sum(axis=0)
 

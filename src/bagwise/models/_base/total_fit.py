@@ -42,7 +42,7 @@ def fit_totals(model: Any, bags: Bags, stated: Stated, weight: NDArray[np.float6
     )
     model.learning_trace_ = learned.trace
     warn_if_unsettled(learned.trace)
-    found = by_totals(learned.features, totals, learned.effect)
+    found = by_totals(learned.features, totals, learned.effect, learned.modes)
     with_effect = replace(learned.features, effect=learned.effect)
     model._finish(with_effect, found.posterior, model.rule_, found.trace, found.log_evidence)
 

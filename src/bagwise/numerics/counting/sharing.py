@@ -11,7 +11,8 @@ from bagwise.numerics.special import log_ndtr
 
 _ROUNDS = 6  # of sharing out what rows that are full, or empty, could not take
 _EDGE = 1e-3
-_WINDOW, _WIDE = 40, 8.0  # numbers looked at on either side, and the standard deviation up to which they are enough
+# Numbers looked at on either side, and the standard deviation up to which they are enough; above, a draw stays normal.
+_WINDOWS = ((6, 1.0), (12, 2.0), (24, 4.0), (40, 8.0))
 
 
 def tilted_chances(z: Tensor, people: Tensor, total: Tensor, segments: Segments) -> Tensor:
@@ -60,7 +61,7 @@ def redraw_pairs(
     """One exact sweep over the rows: each is drawn anew together with the largest row of its bag, their sum held.
 
     Given the sum s of two binomial numbers the first has weights C(w₁, y) C(w₂, s − y) ψʸ, ψ the ratio of the odds.
-    Rows whose number varies by more than ``_WIDE`` keep their normal draw. With two rows the result is exact.
+    Rows whose number varies by more than ``_WINDOWS`` reach keep their normal draw. With two rows the result is exact.
     """
     variance = people * torch.sigmoid(logits) * torch.sigmoid(-logits)
     largest = torch.stack([segments.first_largest(column) for column in variance.T], dim=1)  # (b, Q)
@@ -84,28 +85,47 @@ class _Cells(NamedTuple):
     logit: Tensor
 
 
+class _Pairs(NamedTuple):
+    """Pairs of cells, (p,) each: individuals of both, positives of both, log ψ, mean and range of the first number."""
+
+    w: Tensor
+    w_other: Tensor
+    both: Tensor
+    log_ratio: Tensor
+    centre: Tensor
+    lowest: Tensor
+    highest: Tensor
+
+
 def _redrawn(cell: _Cells, partner: _Cells, generator: torch.Generator) -> Tensor:
-    """The number of the first cell given the sum of both."""
-    (y, w, logit), (other, w_other, logit_other) = cell, partner
-    both, log_ratio = y + other, (logit - logit_other).clamp(-30.0, 30.0)
-    centre, variance = _conditional_moments(w, w_other, both, log_ratio.exp())
-    place = centre.round()[..., None] + torch.arange(-_WINDOW, _WINDOW + 1, dtype=y.dtype, device=y.device)
-    possible = (
-        (place >= 0)
-        & (place <= w[..., None])
-        & (place <= both[..., None])
-        & (both[..., None] - place <= w_other[..., None])
-    )
-    inside = place.clamp(min=0.0).minimum(w[..., None])
-    rest = (both[..., None] - inside).clamp(min=0.0).minimum(w_other[..., None])
-    logs = log_ratio[..., None] * inside
-    for part, whole in ((inside, w[..., None]), (rest, w_other[..., None])):
-        logs = logs - torch.lgamma(part + 1.0) - torch.lgamma(whole - part + 1.0)
-    weight = torch.softmax(logs.masked_fill(~possible, -1e300), dim=-1)
-    uniform = torch.rand(y.shape, generator=generator, dtype=y.dtype)[..., None]
-    chosen = (weight.cumsum(-1) < uniform).sum(-1, keepdim=True).clamp(max=weight.shape[-1] - 1)
-    new = inside.gather(-1, chosen)[..., 0]
-    return torch.where((variance < _WIDE**2) & possible.any(-1), new, y)
+    """The number of the first cell given the sum of both, by windows that are as wide as its law needs."""
+    both, log_ratio = cell.y + partner.y, (cell.logit - partner.logit).clamp(-30.0, 30.0)
+    centre, variance = _conditional_moments(cell.w, partner.w, both, log_ratio.exp())
+    lowest, highest = (both - partner.w).clamp(min=0.0), torch.minimum(cell.w, both)
+    found, least = cell.y.clone(), 0.0
+    for half, widest in _WINDOWS:
+        here = (variance >= least) & (variance < widest**2)
+        pairs = (part[here] for part in (cell.w, partner.w, both, log_ratio, centre, lowest, highest))
+        found[here] = _from_window(half, _Pairs(*pairs), generator)
+        least = widest**2
+    return found
+
+
+def _from_window(half: int, pairs: _Pairs, generator: torch.Generator) -> Tensor:
+    """Draws by the weights of the numbers within ``half`` of the centre, each from the one before it.
+
+    C(w₁, y + 1) C(w₂, s − y − 1) ψ / (C(w₁, y) C(w₂, s − y)) = ψ (w₁ − y)(s − y) / ((y + 1)(w₂ − s + y + 1)).
+    """
+    w, w_other, both, log_ratio, centre, lowest, highest = (part[:, None] for part in pairs)
+    start = torch.minimum(torch.maximum(centre.round() - half, lowest), highest)
+    y = start + torch.arange(2 * half, dtype=w.dtype, device=w.device)
+    ratio = (w - y) * (both - y) / ((y + 1.0) * (w_other - both + y + 1.0))
+    steps = (log_ratio + torch.log(ratio.clamp(min=1e-300))).masked_fill(y >= highest, -1e100)
+    logs = torch.nn.functional.pad(torch.cumsum(steps, dim=1), (1, 0))
+    running = torch.exp(logs - logs.max(1, keepdim=True).values).cumsum(1)
+    uniform = torch.rand(len(w), 1, generator=generator, dtype=w.dtype).to(w.device) * running[:, -1:]
+    chosen = (running < uniform).sum(1, keepdim=True).clamp(max=2 * half)
+    return torch.minimum(start + chosen, highest)[:, 0]
 
 
 def _conditional_moments(w: Tensor, w_other: Tensor, both: Tensor, ratio: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,6 +17,7 @@ which holds for every t; the one chosen keeps all digits where the evidence is.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,19 +29,34 @@ _BISECTIONS = 60
 _CLOSE = 1e-6  # standard deviations of the number by which its tilted mean may still be off; two steps follow
 
 
+class SaddlePoint(NamedTuple):
+    """(15.1) of every bag and the t that it is taken at, (b, Q); where nobody, or everybody, is stated, (b,)."""
+
+    logs: Tensor
+    tilt: Tensor
+    at_none: Tensor
+    at_all: Tensor
+
+
 def log_total_density(z: Tensor, weight: Tensor, stated: Tensor, variance: Tensor, segments: Segments) -> Tensor:
     """(15.1) for every bag, (b, Q), at probit scores z (n, Q): twice differentiable in z.
 
     ``weight`` (n,) are w, ``stated`` and ``variance`` (b,) are m and σ²; a variance of 0 says that m is the count.
     """
+    return saddle_point(z, weight, stated, variance, segments).logs
+
+
+def saddle_point(z: Tensor, weight: Tensor, stated: Tensor, variance: Tensor, segments: Segments) -> SaddlePoint:
+    """(15.1) with what belongs to it, as in ``log_total_density``."""
     log_p, log_q = log_ndtr(z), log_ndtr(-z)
     people, total = weight[:, None], segments.sum(weight)
     none, everyone = (segments.sum(people * part) for part in (log_q, log_p))
     at_none, at_all = (stated <= 0) & (variance == 0), (stated >= total) & (variance == 0)
     inside = torch.where(at_none | at_all, 0.5 * total, stated)
-    law = _Law(log_p - log_q, people, inside[:, None], variance[:, None], segments)
-    found = none + law.log_density() + stirling_excess(total, inside, variance)[:, None]
-    return torch.where(at_none[:, None], none, torch.where(at_all[:, None], everyone, found))
+    logs, tilt = _Law(log_p - log_q, people, inside[:, None], variance[:, None], segments).log_density()
+    found = none + logs + stirling_excess(total, inside, variance)[:, None]
+    found = torch.where(at_none[:, None], none, torch.where(at_all[:, None], everyone, found))
+    return SaddlePoint(found, tilt, at_none, at_all)
 
 
 def stirling_excess(total: Tensor, count: Tensor, variance: Tensor) -> Tensor:
@@ -52,18 +68,31 @@ def stirling_excess(total: Tensor, count: Tensor, variance: Tensor) -> Tensor:
     return torch.where((variance == 0) & (count > 0) & (rest > 0), exact - leading, torch.zeros_like(total))
 
 
+class TiltedTable(NamedTuple):
+    """(15.2) of bags that state a table, at scores (n, Q): t, tilted chances, size and angle of the product, law."""
+
+    tilt: Tensor  # (b, Q)
+    cumulant: Tensor  # (b, Q) K(t)
+    chance: Tensor  # (n, Q)
+    size: Tensor  # (b, Q, J)
+    angle: Tensor  # (b, Q, J)
+    law: Tensor  # (b, Q, M)
+
+
 class SmallTotals:
     """Laws by (15.2) of bags that state a table log ψ (b, M), k = 0 … M − 1 with M odd; −inf where k is impossible."""
 
     def __init__(self, weight: Tensor, log_psi: Tensor, segments: Segments) -> None:
-        self._people, self._log_psi, self._segments = weight[:, None], log_psi, segments
+        self.people, self.log_psi, self.segments = weight[:, None], log_psi, segments
         psi = torch.softmax(log_psi, dim=1)
-        self._count = torch.arange(log_psi.shape[1], dtype=log_psi.dtype, device=log_psi.device)
-        mean = psi @ self._count
-        self._variance = (psi @ self._count.square() - mean.square()).clamp(min=0.0)[:, None]
+        self.count = torch.arange(log_psi.shape[1], dtype=log_psi.dtype, device=log_psi.device)
+        mean = psi @ self.count
+        self._variance = (psi @ self.count.square() - mean.square()).clamp(min=0.0)[:, None]
         self._stated = mean.clamp(min=0.3).minimum(segments.sum(weight) - 0.3)[:, None]  # no tilt goes to the very end
-        half = self._count[1 : (len(self._count) + 1) // 2]
-        self._turns = half * (2.0 * math.pi / len(self._count))
+        half = self.count[1 : (len(self.count) + 1) // 2]
+        self.turns = half * (2.0 * math.pi / len(self.count))  # ω₁ … ω_J; the others are these with the other sign
+        waves = self.turns[:, None] * self.count
+        self.cosines, self.sines = torch.cos(waves), torch.sin(waves)  # (J, M)
 
     def log_z(self, z: Tensor) -> Tensor:
         """log Σ ψ(k) P(k), (b, Q), at scores z (n, Q): exact and twice differentiable."""
@@ -71,25 +100,31 @@ class SmallTotals:
 
     def log_weights(self, z: Tensor) -> Tensor:
         """log ψ(k) P(k), (b, Q, M)."""
-        log_p, log_q = log_ndtr(z), log_ndtr(-z)
-        t = _Law(log_p - log_q, self._people, self._stated, self._variance, self._segments).tilt()
-        spread = self._segments.spread(t)
-        either = torch.logaddexp(log_q, log_p + spread)
-        law = self._tilted(torch.exp(log_p + spread - either))
-        cumulant = self._segments.sum(self._people * either)
-        return cumulant[..., None] + torch.log(law) - t[..., None] * self._count + self._log_psi[:, None, :]
+        return self.tilted_weights(self.tilted(z))
 
-    def _tilted(self, chance: Tensor) -> Tensor:
-        """(15.2), (b, Q, M); what rounding leaves of impossible counts is held above 0."""
-        c, turns, people = chance[..., None], self._turns, self._people[..., None]
+    def tilted_weights(self, at: TiltedTable) -> Tensor:
+        """log ψ(k) P(k), (b, Q, M)."""
+        untilted = at.cumulant[..., None] + torch.log(at.law) - at.tilt[..., None] * self.count
+        return untilted + self.log_psi[:, None, :]
+
+    def tilted(self, z: Tensor) -> TiltedTable:
+        """The law at scores z (n, Q); what rounding leaves of impossible counts is held above 0."""
+        log_p, log_q = log_ndtr(z), log_ndtr(-z)
+        t = _Law(log_p - log_q, self.people, self._stated, self._variance, self.segments).tilt()
+        spread = self.segments.spread(t)
+        either = torch.logaddexp(log_q, log_p + spread)
+        chance = torch.exp(log_p + spread - either)
+        size, angle = self._product(chance)
+        total = 1.0 + 2.0 * ((size * torch.cos(angle)) @ self.cosines + (size * torch.sin(angle)) @ self.sines)
+        law = (total / len(self.count)).clamp(min=1e-18)
+        return TiltedTable(t, self.segments.sum(self.people * either), chance, size, angle, law)
+
+    def _product(self, chance: Tensor) -> tuple[Tensor, Tensor]:
+        """Size and angle of Π (1 − c + c e^{iω})^w, (b, Q, J)."""
+        c, turns, people = chance[..., None], self.turns, self.people[..., None]
         size = 0.5 * torch.log1p(-4.0 * c * (1.0 - c) * torch.sin(0.5 * turns).square())
         angle = torch.atan2(c * torch.sin(turns), 1.0 - 2.0 * c * torch.sin(0.5 * turns).square())
-        size, angle = torch.exp(self._segments.sum(people * size)), self._segments.sum(people * angle)
-        waves = turns[:, None] * self._count
-        total = 1.0 + 2.0 * (
-            (size * torch.cos(angle)) @ torch.cos(waves) + (size * torch.sin(angle)) @ torch.sin(waves)
-        )
-        return (total / len(self._count)).clamp(min=1e-18)
+        return torch.exp(self.segments.sum(people * size)), self.segments.sum(people * angle)
 
 
 def tilt_of(logits: Tensor, people: Tensor, count: Tensor, segments: Segments) -> Tensor:
@@ -104,8 +139,8 @@ class _Law:
         self._logits, self._people, self._segments = logits, people, segments
         self._stated, self._variance = stated, variance
 
-    def log_density(self) -> Tensor:
-        """(15.1) without Σ w log q."""
+    def log_density(self) -> tuple[Tensor, Tensor]:
+        """(15.1) without Σ w log q, and t."""
         t = self.tilt()
         # Two steps of Newton's method from the solution move t as the equation asks for, in first and second order.
         for _ in range(2):
@@ -115,7 +150,8 @@ class _Law:
         cumulant = self._segments.sum(
             self._people * torch.nn.functional.softplus(self._logits + self._segments.spread(t))
         )
-        return cumulant + 0.5 * self._variance * t.square() - t * self._stated - 0.5 * (LOG_2PI + torch.log(curvature))
+        logs = cumulant + 0.5 * self._variance * t.square() - t * self._stated - 0.5 * (LOG_2PI + torch.log(curvature))
+        return logs, t
 
     def _slopes(self, t: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of k + N(0, σ²) after tilting by t."""
