@@ -63,7 +63,7 @@ def iteration(n_rows, workers, per_row, engine):
     sums = 8 * (R + 1 if engine == "mean field" else R * R + R + 3)
     known = 8 * (R if engine == "mean field" else R * R + R)
     shards = max(1, min(TASKS_PER_WORKER * workers, math.ceil(n_rows / CHUNK_ROWS)))
-    tasks = SWEEPS[engine] * math.ceil(shards * FAN_IN / (FAN_IN - 1))
+    tasks = SWEEPS[engine] * math.ceil(shards * (1 + FAN_IN / (FAN_IN - 1)))
     depth = SWEEPS[engine] * math.ceil(math.log(max(2, shards), FAN_IN))
     return {
         "work": n_rows * per_row / workers,
@@ -99,7 +99,7 @@ def bare_seconds_per_task():
         return (time.process_time() - start) / BARE_TASKS
 
 
-def check(n_rows=2**18, chunks_per_task=2, repeats=5):
+def check(n_rows=2**19, chunks_per_task=4, repeats=8):
     """Predicted and measured CPU seconds of an iteration of messages."""
     columns = scale_workers.R + 1  # with the constant
     per_row, per_task = bare_seconds_per_row(columns), bare_seconds_per_task()
@@ -109,7 +109,7 @@ def check(n_rows=2**18, chunks_per_task=2, repeats=5):
     print("\n| processes | busiest, predicted s | measured s | client, predicted s | measured s |")
     print("|---:|---:|---:|---:|---:|")
     shards = math.ceil(n_rows / (CHUNK_ROWS * chunks_per_task))
-    tasks = SWEEPS["messages"] * (1 + shards + math.ceil(shards / FAN_IN))
+    tasks = SWEEPS["messages"] * (1 + 2 * shards + math.ceil(shards / FAN_IN))
     for count, seconds in found.items():
         _, busiest, client = np.median(seconds, axis=0)
         work = math.ceil(shards / count) * chunks_per_task * CHUNK_ROWS * per_row

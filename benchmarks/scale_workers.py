@@ -1,10 +1,13 @@
 """Workers of a cluster: seconds of an iteration on one, two and more of them, in one run.
 
 Clusters of processes with one thread each stand side by side; they are measured in turn, several times, because the
-machine may be busy with other things. What counts is the median of the ratios of neighbouring measurements. Where
-others use the processors too, seconds by the clock say little. So CPU seconds are printed as well: those of the busiest
-worker, and those of the client and the scheduler, as if they had to wait for each other. That is what an iteration
-takes on free processors, at most.
+machine may be busy with other things. The work is always the same: new messages are proposed, and what the old ones add
+up to is summed, two sweeps as in every iteration. What counts is the median of the ratios of neighbouring measurements,
+and the ratio of the quickest ones.
+
+Where others use the processors too, seconds by the clock say little. So CPU seconds are printed as well: those of the
+busiest worker, and those of the client and the scheduler beyond what these take at rest, as if they had to wait for
+each other. That is what an iteration takes on free processors, at most.
 Run: python -m benchmarks.scale_workers [workers,workers,...] [repeats] [rows] [chunks per task]
 """
 
@@ -55,7 +58,14 @@ class Seconds(NamedTuple):
 
     clock: float
     busiest: float  # CPU seconds of the busiest worker
-    client: float  # CPU seconds of the client and the scheduler
+    client: float  # CPU seconds of the client and the scheduler, beyond what they take at rest
+
+
+def share_at_rest(seconds=3.0):
+    """CPU seconds per second of this process while it waits: schedulers look after their workers all the time."""
+    start, clock = time.process_time(), time.perf_counter()
+    time.sleep(seconds)
+    return (time.process_time() - start) / (time.perf_counter() - clock)
 
 
 class Measured:
@@ -69,13 +79,15 @@ class Measured:
         self._engine = ExpectationPropagation(chunks, features.n_columns, 1, features.device)
         self._engine.step()  # features are made
 
-    def seconds(self):
-        """Of one more iteration."""
+    def seconds(self, rest):
+        """Of the two sweeps of an iteration."""
         before, client, clock = self._client.run(time.process_time), time.process_time(), time.perf_counter()
-        self._engine.step()
+        self._engine.finish()
+        self._engine.resume()
         clock, client = time.perf_counter() - clock, time.process_time() - client
         after = self._client.run(time.process_time)
-        return Seconds(clock, max(after[worker] - before[worker] for worker in before), client)
+        busiest = max(after[worker] - before[worker] for worker in before)
+        return Seconds(clock, busiest, max(0.0, client - rest * clock))
 
 
 def measured_seconds(counts, repeats, n_rows, chunks_per_task):
@@ -85,23 +97,25 @@ def measured_seconds(counts, repeats, n_rows, chunks_per_task):
         bags, y = write_rows(Path(folder), n_rows)
         features = features_of(bags)
         clusters = {count: Measured(stack, count, bags, y, features, chunks_per_task) for count in counts}
-        rounds = [{count: cluster.seconds() for count, cluster in clusters.items()} for _ in range(repeats)]
+        rest = share_at_rest()
+        rounds = [{count: cluster.seconds(rest) for count, cluster in clusters.items()} for _ in range(repeats)]
     return {count: np.array([each[count] for each in rounds]) for count in counts}
 
 
 def print_speed(found):
     """Medians, and how many times as fast as the first each number of workers is."""
-    print("| workers | seconds | busiest worker CPU s | client CPU s | times as fast | by CPU seconds |")
-    print("|---:|---:|---:|---:|---:|---:|")
+    print("| workers | seconds | busiest worker CPU s | client CPU s | times as fast | by CPU seconds | quickest |")
+    print("|---:|---:|---:|---:|---:|---:|---:|")
     first = next(iter(found.values()))
+    alone = first[:, 1:].sum(1)
     for count, seconds in found.items():
-        clock, busiest, client = np.median(seconds, axis=0)
-        faster = np.median(first[:, 0] / seconds[:, 0])
-        by_cpu = np.median(first[:, 1:].sum(1) / seconds[:, 1:].sum(1))
-        print(f"| {count} | {clock:.2f} | {busiest:.2f} | {client:.2f} | {faster:.2f} | {by_cpu:.2f} |")
+        cells = [*np.median(seconds, axis=0), np.median(first[:, 0] / seconds[:, 0])]
+        own = seconds[:, 1:].sum(1)
+        cells += [np.median(alone / own), alone.min() / own.min()]
+        print(f"| {count} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
 
 
-def main(counts="1,2", repeats=5, n_rows=2**18, chunks_per_task=2):
+def main(counts="1,2", repeats=5, n_rows=2**19, chunks_per_task=4):
     counts, n_rows, chunks_per_task = [int(count) for count in counts.split(",")], int(n_rows), int(chunks_per_task)
     print(f"{n_rows:,} rows, R = {R}, {chunks_per_task} chunks per task, one thread per worker; medians\n")
     print_speed(measured_seconds(counts, int(repeats), n_rows, chunks_per_task))

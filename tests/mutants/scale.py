@@ -69,6 +69,12 @@ MUTANTS = [
         ("sweeps after the last state are not made again", "elif self._sweeps > journal.last_state:", "elif False:"),
     ),
     *mutants_of(
+        "scale/tasks.py",
+        "scale/test_cluster.py ::test_kernel_learned_on_workers_that_die_is_that_of_one_process_to_the_last_bit",
+        ("what chunks are told is that of the first", "_well_placed(each[number])", "_well_placed(each[0])"),
+        ("workers forget", "None if before is None else list(before.states)", "None"),
+    ),
+    *mutants_of(
         "scale/journal.py",
         "scale/test_journal.py",
         ("sums of another question are used", 'if file.metadata() == {"question": question}:', "if True:"),

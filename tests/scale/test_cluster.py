@@ -103,6 +103,21 @@ def test_workers_killed_three_times_change_nothing_and_tasks_stay_few(client):
     assert max(tasks) <= n_shards * (2 + 10) + 10 + 5  # a chain of ten sweeps at most, and what they were asked
 
 
+def test_what_chunks_remember_does_not_travel_with_their_sums(client, monkeypatch):
+    bags, y = problem()
+    submit, added = client.submit, []
+
+    def note(function, *arguments, **how):
+        if function.__name__ == "sums_added":
+            added.extend(future.key for future in arguments[0])
+        return submit(function, *arguments, **how)
+
+    monkeypatch.setattr(client, "submit", note)
+    with bagwise.scale.on(client):
+        bagwise.VGPMIL(**SMALL, max_iter=1).fit(bags, y)
+    assert {key.split("-")[0] for key in added} == {"sums_of"}
+
+
 LEARNED = {"messages": "ep", "sites": "bag-ep"}
 
 

@@ -27,7 +27,6 @@ from bagwise.scale.tasks import (
     ChunkParts,
     Manner,
     SavedState,
-    answers_added,
     chunk_of_parts,
     made_of_shard,
     own_version,
@@ -35,6 +34,7 @@ from bagwise.scale.tasks import (
     recalled_of_shard,
     run_on_shard,
     sums_added,
+    sums_of,
     write_after,
 )
 
@@ -139,7 +139,7 @@ class Cluster:
         stated = [part.evidence for part in parts]
         seen = (features.tensors(), features.bias, integrated, bags.offsets, stated)
         identity = fingerprint(own_version(), self.threads, *seen)
-        shards = Shards(lambda: self._all_made(groups, chunk_of_parts, (features, integrated)), len(groups), self._size)
+        shards = Shards(lambda: self._spread(groups, chunk_of_parts, (features, integrated)), len(groups), self._size)
         return ClusterChunks(self, shards, remembered, identity)
 
     def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: Extent) -> HeldChunks:
@@ -148,7 +148,7 @@ class Cluster:
             return self.local.made(sources, make, shared, extent)
         size = self._size * _SMALLER
         groups = _by(size, list(sources))
-        shards = Shards(lambda: self._all_made(groups, make, shared), len(groups), size)
+        shards = Shards(lambda: self._spread(groups, make, shared), len(groups), size)
         return ClusterChunks(self, shards, None, None)
 
     def made_of(self, shards: "Shards", make: Make, shared: Any) -> "ClusterChunks":
@@ -156,9 +156,19 @@ class Cluster:
         made = Shards(lambda: self._all_made(shards.futures, make, shared), len(shards), shards.size)
         return ClusterChunks(self, made, None, None)
 
-    def _all_made(self, groups: Sequence[Any], make: Make, shared: Any) -> list[Any]:
-        everyone = self.client.submit(passed_on, shared, pure=False)
-        return [self.client.submit(made_of_shard, make, everyone, group, self.manner, pure=False) for group in groups]
+    def _all_made(self, groups: Sequence[Any], make: Make, shared: Any, *, copies: int = 1) -> list[Any]:
+        """One future for every group.
+
+        A task goes where something that it needs is. Groups that need nothing else are spread evenly over the workers
+        by as many copies of what is shared as there are workers.
+        """
+        submit = self.client.submit
+        everyone = [submit(passed_on, shared, pure=False) for _ in range(copies)]
+        pairs = zip(itertools.cycle(everyone), groups, strict=False)
+        return [submit(made_of_shard, make, copy, group, self.manner, pure=False) for copy, group in pairs]
+
+    def _spread(self, groups: Sequence[Any], make: Make, shared: Any) -> list[Any]:
+        return self._all_made(groups, make, shared, copies=max(1, len(self.client.nthreads())))
 
     @property
     def threads(self) -> int | None:
@@ -283,7 +293,7 @@ class ClusterChunks:
     def _reduced(self) -> Any:
         """The sums of all shards, added on the workers, some at a time."""
         submit = self._cluster.client.submit
-        sums = [submit(answers_added, some, pure=False) for some in _by(_FAN_IN, self.remembered)]
+        sums = [submit(sums_of, after, pure=False) for after in self.remembered]
         while len(sums) > 1:
             sums = [submit(sums_added, some, pure=False) for some in _by(_FAN_IN, sums)]
         return sums[0]

@@ -116,9 +116,9 @@ def recalled_of_shard(question: Callable[[Any], Any], before: Any) -> list[Any]:
     return [question(_well_placed(state)) for state in _states(before) or []]
 
 
-def answers_added(answers: Sequence[After]) -> Sums:
-    """The sums of some shards, in the tree."""
-    return sums_added([answer.sums for answer in answers])
+def sums_of(after: After) -> Sums:
+    """The sums alone: they travel to where they are added, and what is remembered stays where it is."""
+    return after.sums
 
 
 def sums_added(parts: Sequence[Sums]) -> Sums:

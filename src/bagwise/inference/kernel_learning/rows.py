@@ -5,6 +5,7 @@ gradient of a sum over chunks in the kernel's parameters. So whatever holds chun
 ``RowsHere`` are for judges that look at all rows at once.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -52,6 +53,10 @@ class AtKernel(NamedTuple):
         """Some rows, as a differentiable function of the kernel and the inducing inputs."""
         design = traced_design(*self, part.x, part.segments, part.log_sizes)
         return Chunk(design, part.evidence)
+
+    def now(self) -> "AtKernel":
+        """The same for ever: the search moves the kernel on, and lost work may be done again later."""
+        return AtKernel(self.features, *copy.deepcopy((self.kernel, self.inducing)))
 
     def free(self) -> dict[str, Tensor]:
         """What is learned, by name."""
@@ -152,7 +157,7 @@ class LearningRows(_KernelRows):
 
     def chunks(self) -> HeldChunks:
         """Features at the present kernel."""
-        return self._parts.made(_design_chunk, self._at, self._bytes(self.n_columns + 1))
+        return self._parts.made(_design_chunk, self._at.now(), self._bytes(self.n_columns + 1))
 
     def differentiate(
         self, value: Value, shared: Any, *, remembered: list[Any] | None = None, each: Sequence[Any] | None = None
@@ -166,7 +171,7 @@ class LearningRows(_KernelRows):
         if remembered is not None:
             asked.remembered = remembered
         own = [None] * self.n_chunks if each is None else each
-        sums = asked.sweep(Slope(value), (self._at, shared), own)
+        sums = asked.sweep(Slope(value), (self._at.now(), shared), own)
         for name, leaf in self._at.free().items():
             leaf.grad = sums[name].to(leaf)
 
