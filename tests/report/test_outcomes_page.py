@@ -65,7 +65,7 @@ def test_report_refuses_another_number_of_outcomes_than_the_model_has(election):
         collect(model, bags, two, None)
 
 
-def test_bagwise_report_writes_the_page_of_several_outcomes(election, tmp_path):
+def test_bagwise_report_and_evaluate_take_shares_of_several_outcomes(election, tmp_path):
     _, bags, y = election
     cells = pd.DataFrame(np.asarray(bags.X), columns=["young", "old"]).assign(
         precinct=np.array(bags.ids)[bags.index], people=bags.weight
@@ -75,10 +75,13 @@ def test_bagwise_report_writes_the_page_of_several_outcomes(election, tmp_path):
     names = ("--bag", "precinct", "--fraction", "red,blue,none")
     fit = ("fit", str(tmp_path / "votes.csv"), *names, "--weight", "people", "--features", "young,old")
     settings = ("--set", "learn=False", "--set", "group_effect=0.1", "--set", "confidence=1e5")
+    files = (str(tmp_path / "m"), str(tmp_path / "votes.csv"))
     for call in (
-        (*fit, "-o", str(tmp_path / "m"), *settings),
-        ("report", str(tmp_path / "m"), str(tmp_path / "votes.csv"), *names, "-o", str(tmp_path / "r.html")),
+        (*fit, "-o", files[0], *settings),
+        ("report", *files, *names, "-o", str(tmp_path / "r.html")),
+        ("evaluate", *files, *names),
     ):
         done = CliRunner().invoke(app, call)
         assert done.exit_code == 0, done.output
+    assert "Measures of outcomes" in done.output
     assert "Shares of none" in Page(tmp_path / "r.html").text

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from bagwise.bag_models.cell_effects import SIMPSON, Cells, Effect
-from bagwise.numerics.counting.expansions import crossed, crossed_both, projected, weighted_gram
+from bagwise.numerics.counting.expansions import crossed, crossed_both, projected
+from bagwise.numerics.linalg import weighted_gram
 from bagwise.numerics.special import LOG_2PI
 
 
@@ -34,7 +35,7 @@ class _Place:
         own = x.square() * (4.0 * share.square() - 2.0 * share * total) - 2.0 * self._away
         once, twice = (projected(part * x, rows, self._segments) for part in (share, share.square()))
         slope = 2.0 * (self._sum[..., None] * once - twice)
-        found = weighted_gram(own * self._segments.spread(pull), rows) - 4.0 * crossed_both(twice, pull, once)
+        found = weighted_gram(rows, (own * self._segments.spread(pull)).sum(1)) - 4.0 * crossed_both(twice, pull, once)
         return found + 6.0 * crossed(once, pull * self._sum, once) + crossed(slope, bend, slope), slope
 
 

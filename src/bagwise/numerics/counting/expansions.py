@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from bagwise.numerics.counting.totals import SmallTotals, saddle_point
+from bagwise.numerics.linalg import weighted_gram
 from bagwise.numerics.segments import Segments
 from bagwise.numerics.special import hazard, log_ndtr
 
@@ -50,11 +51,6 @@ def crossed_both(x: Tensor, weight: Tensor, y: Tensor) -> Tensor:
     """Σ weight (x yᵀ + y xᵀ)."""
     one = crossed(x, weight, y)
     return one + one.T
-
-
-def weighted_gram(diagonal: Tensor, rows: Tensor) -> Tensor:
-    """rowsᵀ diag(Σ over points of diagonal) rows."""
-    return rows.T @ (diagonal.sum(1)[:, None] * rows)
 
 
 class _Odds:
@@ -101,7 +97,7 @@ class SaddleExpansion:
         weight = weight * self._within
         kurtosis = self._segments.sum(self._gamma)
         square = 1.0 / total + 0.5 * kurtosis / total**3 - skew.square() / total**4
-        found = weighted_gram(own, rows) - crossed(alpha, weight * square, alpha)
+        found = weighted_gram(rows, own.sum(1)) - crossed(alpha, weight * square, alpha)
         found = found - crossed_both(alpha, weight * skew / total**3, beta)
         half = 0.5 * weight / total.square()
         return found + crossed_both(alpha, half, gamma) + crossed(beta, half, beta)
@@ -148,7 +144,7 @@ class TableExpansion:
             real, imaginary = ((weight[..., None] * a[..., part]).flatten(1) for a in (self._real, self._imaginary))
             found = found + crossed(wave, real, wave) - crossed(turned, real, turned)
             found = found - crossed_both(wave, imaginary, turned)
-        return found + weighted_gram(own * small.segments.spread(weight), rows)
+        return found + weighted_gram(rows, (own * small.segments.spread(weight)).sum(1))
 
 
 def _waves(chance: Tensor, turns: Tensor) -> tuple[Tensor, Tensor]:
