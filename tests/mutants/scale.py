@@ -70,7 +70,7 @@ MUTANTS = [
     ),
     *mutants_of(
         "scale/tasks.py",
-        "scale/test_cluster.py ::test_kernel_learned_on_workers_that_die_is_that_of_one_process_to_the_last_bit",
+        "scale/test_cluster.py ::test_kernel_learned_on_workers_is_that_of_one_process_to_the_last_bit",
         ("what chunks are told is that of the first", "_well_placed(each[number])", "_well_placed(each[0])"),
         ("workers forget", "None if before is None else list(before.states)", "None"),
     ),

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bagwise.ConvergenceWarning", "i
 @pytest.fixture(scope="module")
 def cluster():
     """Two processes, forked from one that has imported everything: a killed one is back at once."""
-    multiprocessing.set_forkserver_preload(["distributed", "bagwise.models.bag_gp", "bagwise.scale.tasks"])
+    multiprocessing.set_forkserver_preload(["distributed", "torch", "bagwise"])
     distributed.utils._forkserver_preload_set = True
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with (
@@ -136,12 +136,24 @@ def brief_learning(monkeypatch):
     monkeypatch.setattr("bagwise.gp.kernel_parameters.LARGER_VARIANCES", (1.0,))
 
 
+def learning(case):
+    return {**SMALL, "inference": LEARNED[case], "size_effect": False, "tol": 1.0}
+
+
+@pytest.mark.parametrize("case", LEARNED)
+def test_kernel_learned_on_workers_is_that_of_one_process_to_the_last_bit(client, case, brief_learning):
+    bags, y = problem()
+    with bagwise.scale.on(client, chunks_per_task=2):
+        model = bagwise.BagGP(**learning(case)).fit(bags, y)
+    assert digest(model) == serial("bag-gp", learning(case), bags, y)
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("case", LEARNED)
 def test_kernel_learned_on_workers_that_die_is_that_of_one_process_to_the_last_bit(
     client, case, brief_learning, monkeypatch
 ):
     bags, y = problem()
-    settings = {**SMALL, "inference": LEARNED[case], "size_effect": False, "tol": 1.0}
     steps, victims = [], []
     submit = bagwise.scale.cluster.ClusterChunks._submit
 
@@ -154,10 +166,10 @@ def test_kernel_learned_on_workers_that_die_is_that_of_one_process_to_the_last_b
 
     monkeypatch.setattr(bagwise.scale.cluster.ClusterChunks, "_submit", disturb)
     with bagwise.scale.on(client, chunks_per_task=2):
-        model = bagwise.BagGP(**settings).fit(bags, y)
+        model = bagwise.BagGP(**learning(case)).fit(bags, y)
     assert victims
     assert steps.count("Slope") >= 2
-    assert digest(model) == serial("bag-gp", settings, bags, y)
+    assert digest(model) == serial("bag-gp", learning(case), bags, y)
 
 
 @pytest.mark.statistical
