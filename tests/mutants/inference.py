@@ -379,8 +379,8 @@ MUTANTS = [
         ("the evidence misses the determinant", " - 0.5 * logdet(self._metric(rows, moving).lower)", ""),
         (
             "the mode does not move with the kernel",
-            "moving = mode.detach() + change",
-            "moving = mode.detach() + 0.0 * change",
+            "moving = mode + change",
+            "moving = mode + 0.0 * change",
         ),
     ),
     *mutants_of(

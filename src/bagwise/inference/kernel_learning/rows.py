@@ -152,7 +152,7 @@ class LearningRows(_KernelRows):
         super().__init__(features, kernel, inducing, bags.n_instances)
         self.n_chunks = len(list(bag_slices(bags.offsets, chunk_rows)))
         sources = _sources(features, bags, model, chunk_rows)
-        extent = Extent(bags.n_instances, self._bytes(self._width))
+        extent = Extent(bags.n_instances, self._bytes(self._width + self.n_columns + 1))  # features lie beside them
         self._parts = PLACE.get().made(sources, _standardised, self._sight, extent)
 
     def chunks(self) -> HeldChunks:
@@ -194,7 +194,7 @@ class RowsHere(_KernelRows):
     ) -> None:
         super().__init__(features, kernel, inducing, bags.n_instances)
         parts = (_standardised(self._sight, source) for source in _sources(features, bags, model, chunk_rows))
-        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes(self._width))
+        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes(self._width + self.n_columns + 1))
 
     def chunks(self) -> Sequence[Chunk]:
         """Features at the present kernel."""
