@@ -89,7 +89,7 @@ def _leading(pool: NDArray[Any], wanted: int) -> NDArray[Any]:
     last = len(products) - 1
     squares, vectors = scipy.linalg.eigh(products, subset_by_index=(max(0, last + 1 - wanted), last))
     kept = max(1, int((squares > _LEAST_SQUARE * squares[-1]).sum()))
-    leading = np.ascontiguousarray(vectors[:, ::-1][:, :kept].T)
+    leading = vectors[:, ::-1][:, :kept].T.copy()  # torch takes no negative strides, not even of one number
     return np.linalg.qr((leading @ pool).T)[0].T if wide else leading
 
 
