@@ -125,4 +125,17 @@ MUTANTS = [
         "gp/test_design.py",
         ("every network has the same seed", "torch.manual_seed(seed)", "torch.manual_seed(0)"),
     ),
+    *mutants_of(
+        "gp/narrowing.py",
+        "gp/test_narrowing.py",
+        ("what lies outside the span is lost", "torch.cat([inside, rest[:, None]], dim=1)", "inside"),
+        ("inducing inputs keep a rest of rounding", "torch.zeros_like(inside[:, :1])", "1e-6 + 0.0 * inside[:, :1]"),
+        ("rows are narrowed for every kernel", " or not is_isotropic(kernel)", ""),
+    ),
+    *mutants_of(
+        "gp/inducing.py",
+        "gp/test_inducing.py",
+        ("the least directions are taken for the leading ones", "vectors[:, ::-1][:, :kept]", "vectors[:, :kept]"),
+        ("directions are made of rounding", "_LEAST_SQUARE * squares[-1]", "-1.0"),
+    ),
 ]
