@@ -127,14 +127,10 @@ class _KernelRows:
         """Where they are computed."""
         return self._at.features.device
 
-    @property
-    def _width(self) -> int:
-        """Of rows as the kernel sees them."""
-        return self._at.inducing.shape[1]
-
-    def _bytes(self, width: int) -> int:
-        """Bytes of so many numbers per row."""
-        return self._n_rows * width * self._at.features.dtype.itemsize
+    def _bytes(self) -> int:
+        """Bytes of rows, as the kernel sees them, and features: side by side they share what is allowed."""
+        at = self._at
+        return self._n_rows * (at.inducing.shape[1] + self.n_columns + 1) * at.features.dtype.itemsize
 
 
 class LearningRows(_KernelRows):
@@ -152,12 +148,12 @@ class LearningRows(_KernelRows):
         super().__init__(features, kernel, inducing, bags.n_instances)
         self.n_chunks = len(list(bag_slices(bags.offsets, chunk_rows)))
         sources = _sources(features, bags, model, chunk_rows)
-        extent = Extent(bags.n_instances, self._bytes(self._width + self.n_columns + 1))  # features lie beside them
+        extent = Extent(bags.n_instances, self._bytes())
         self._parts = PLACE.get().made(sources, _standardised, self._sight, extent)
 
     def chunks(self) -> HeldChunks:
         """Features at the present kernel."""
-        return self._parts.made(_design_chunk, self._at.now(), self._bytes(self.n_columns + 1))
+        return self._parts.made(_design_chunk, self._at.now(), self._bytes())
 
     def differentiate(
         self, value: Value, shared: Any, *, remembered: list[Any] | None = None, each: Sequence[Any] | None = None
@@ -194,12 +190,12 @@ class RowsHere(_KernelRows):
     ) -> None:
         super().__init__(features, kernel, inducing, bags.n_instances)
         parts = (_standardised(self._sight, source) for source in _sources(features, bags, model, chunk_rows))
-        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes(self._width + self.n_columns + 1))
+        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes())
 
     def chunks(self) -> Sequence[Chunk]:
         """Features at the present kernel."""
         with torch.no_grad():
-            return PLACE.get().hold(self.traced(), self._bytes(self.n_columns + 1))
+            return PLACE.get().hold(self.traced(), self._bytes())
 
     def traced(self) -> Iterator[Chunk]:
         """The same, one chunk after the other, as differentiable functions of the kernel and the inducing inputs."""
