@@ -6,6 +6,7 @@ gradient of a sum over chunks in the kernel's parameters. So whatever holds chun
 """
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -108,14 +109,28 @@ class Slope:
         return {name: torch.zeros_like(leaf) if one is None else one for (name, leaf), one in pairs}, remembered
 
 
-class _KernelRows:
-    """A kernel (and inducing inputs) to be moved, and where features are computed."""
+class _KernelRows(ABC):
+    """A kernel (and inducing inputs) to be moved, and the rows that it is judged by."""
 
-    def __init__(self, features: Features, kernel: Any, inducing: Tensor, n_rows: int) -> None:
+    def __init__(
+        self,
+        features: Features,
+        kernel: Any,
+        inducing: Tensor,
+        bags: Bags,
+        model: BagModel,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> None:
         narrow = narrowing(kernel, inducing)
         self._sight = _Sight(features, narrow)
         self._at = AtKernel(features, kernel, inducing if narrow is None else narrow.inducing(inducing))
-        self._n_rows = n_rows
+        self._n_rows = bags.n_instances
+        self.n_chunks = len(list(bag_slices(bags.offsets, chunk_rows)))
+        self._parts = self._held(_sources(features, bags, model, chunk_rows))
+
+    @abstractmethod
+    def _held(self, sources: Iterator[_Source]) -> Any:
+        """The rows of all chunks, standardised, wherever they live."""
 
     @property
     def n_columns(self) -> int:
@@ -136,20 +151,10 @@ class _KernelRows:
 class LearningRows(_KernelRows):
     """Rows that a kernel is judged by, wherever chunks live."""
 
-    def __init__(
-        self,
-        features: Features,
-        kernel: Any,
-        inducing: Tensor,
-        bags: Bags,
-        model: BagModel,
-        chunk_rows: int = CHUNK_ROWS,
-    ) -> None:
-        super().__init__(features, kernel, inducing, bags.n_instances)
-        self.n_chunks = len(list(bag_slices(bags.offsets, chunk_rows)))
-        sources = _sources(features, bags, model, chunk_rows)
-        extent = Extent(bags.n_instances, self._bytes())
-        self._parts = PLACE.get().made(sources, _standardised, self._sight, extent)
+    _parts: HeldChunks
+
+    def _held(self, sources: Iterator[_Source]) -> HeldChunks:
+        return PLACE.get().made(sources, _standardised, self._sight, Extent(self._n_rows, self._bytes()))
 
     def chunks(self) -> HeldChunks:
         """Features at the present kernel."""
@@ -179,18 +184,10 @@ def _as_it_is(chunk: Any) -> Any:
 class RowsHere(_KernelRows):
     """Rows of this process, for judges that look at all of them at once."""
 
-    def __init__(
-        self,
-        features: Features,
-        kernel: Any,
-        inducing: Tensor,
-        bags: Bags,
-        model: BagModel,
-        chunk_rows: int = CHUNK_ROWS,
-    ) -> None:
-        super().__init__(features, kernel, inducing, bags.n_instances)
-        parts = (_standardised(self._sight, source) for source in _sources(features, bags, model, chunk_rows))
-        self._parts: Sequence[_Part] = PLACE.get().hold(parts, self._bytes())
+    _parts: Sequence[_Part]
+
+    def _held(self, sources: Iterator[_Source]) -> Sequence[_Part]:
+        return PLACE.get().hold((_standardised(self._sight, source) for source in sources), self._bytes())
 
     def chunks(self) -> Sequence[Chunk]:
         """Features at the present kernel."""
