@@ -8,6 +8,7 @@ import torch
 from scipy.stats import norm
 from tests.problems import features_of, random_bags, random_labels, segments_of
 
+from bagwise import BagGP, Bags
 from bagwise.bag_models.counts import ProbitCounts
 from bagwise.evidence.counts import CountEvidence
 from bagwise.evidence.statements import count, log_potentials
@@ -404,3 +405,13 @@ def test_number_of_rows_is_that_of_labelled_bags():
     state.step()
     assert state._n_rows == sizes.sum() - sizes[1]
     assert len(state._moves) == 1
+
+
+@pytest.mark.statistical
+def test_bags_of_ten_thousand_rows_settle():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(6, 10_000, 5))
+    rows[1::2, :500, 0] += 4.0
+    model = BagGP(learn=False, random_state=0).fit(Bags.from_list(rows), [0, 1] * 3)
+    assert model.inference_ == "bag-ep"
+    assert model.converged_

@@ -34,7 +34,7 @@ from bagwise.numerics.special import log_at_least_one, log_negative_side, log_pd
 
 POINTS = 48  # at which g is looked at
 BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
-_SWEEPS = 3  # over the sites of all bags between two linearisations; with more there are no fewer linearisations
+_SWEEPS = 6  # over the sites of all bags between two linearisations; with three, bags of 10,000 rows do not settle
 _DAMPING = (0.8, 0.4, 0.2)
 _FADING = 0.7  # of what directions still follow, from look to look
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
