@@ -167,10 +167,13 @@ def has_label(chunk: Chunk) -> Tensor:
 def labelled_design(chunk: Chunk) -> Design:
     """The bags of a chunk that have a plain label."""
     labelled = has_label(chunk)
-    return chunk.design if bool(labelled.all()) else _some_bags(chunk.design, labelled)
+    return chosen_bags(chunk.design, labelled)
 
 
-def _some_bags(design: Design, chosen: Tensor) -> Design:
+def chosen_bags(design: Design, chosen: Tensor) -> Design:
+    """The bags of a chunk that are chosen, (b,)."""
+    if bool(chosen.all()):
+        return design
     rows = design.segments.spread(chosen)
     sizes = design.segments.sizes[chosen]
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
