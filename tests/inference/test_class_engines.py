@@ -5,7 +5,7 @@ import pytest
 import torch
 from tests.inference.class_problems import EXACT, labelled_problem
 
-from bagwise import Bags
+from bagwise import BagGP, Bags
 from bagwise.evidence.classes import ClassEvidence
 from bagwise.evidence.counts import CountEvidence
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
@@ -52,3 +52,17 @@ def test_silent_bags_change_neither_class_inference():
     ]
     for one, other in pairs:
         torch.testing.assert_close(one.posterior.mean, other.posterior.mean, atol=1e-6, rtol=0)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("n_false", [0, 1])
+def test_classes_of_bags_of_ten_thousand_rows_settle(n_false):
+    random = np.random.default_rng(0)
+    y = np.arange(9) % 3
+    rows = random.normal(size=(9, 10_000, 5))
+    for bag, k in zip(rows, y, strict=True):
+        bag[:100, k] += 4.0
+    sets = [{k, (k + n_false) % 3} for k in y.tolist()]
+    model = BagGP("candidates", learn=False, n_inducing=30, random_state=0).fit(Bags.from_list(rows), sets)
+    assert model.inference_ == "bag-ep"
+    assert model.converged_

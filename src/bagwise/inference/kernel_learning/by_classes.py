@@ -55,7 +55,7 @@ class ByClasses:
         value, image = _mapped(engine.point, ground, engine)
         total = value + _flat(adjoint) @ (_flat(image) - _flat(engine.point))
         torch.autograd.backward(total)
-        return float(total)
+        return float(total.detach())
 
     def _settled(self, chunks: Sequence[Chunk]) -> ClassPropagation:
         """Rows and sites at the present kernel, from the last ones or, should that fail, from the prior."""
