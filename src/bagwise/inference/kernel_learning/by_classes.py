@@ -35,7 +35,7 @@ from bagwise.inference.kernel_learning.rows import RowsHere
 from bagwise.inference.loop import iterate
 from bagwise.numerics.gmres import gmres
 
-_ROUNDS, _TOLERANCE = 60, 2e-2
+_ROUNDS, _TOLERANCE = 60, 1e-2
 _ADJOINT_TOLERANCE, _ADJOINT_STEPS = 5e-2, 40
 _KEPT = 200_000  # rows × classes of which the backward pass keeps what it needs; of more it is computed again
 

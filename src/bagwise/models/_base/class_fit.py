@@ -126,7 +126,7 @@ def _reached_by_guesses(model: Any, read: ClassInput, kinds: Sequence[Any]) -> _
     """
     met = [list(_first_guesses(model, read, kind)) for kind in kinds]
     best = max(met, key=lambda way: max(map(_worth, way)))
-    if not best[-1].interrupted():
+    if not (best[-1].interrupted() or _same_guesses(best[-2], best[-1])):
         best.append(_guessed_again(model, read, best[-1]))
     trace = best[-1].learned.trace
     kept = max(best, key=_worth)
@@ -149,6 +149,11 @@ def _guessed_again(model: Any, read: ClassInput, last: _Reached) -> _Reached:
 def _guess(model: Any, read: ClassInput, first: Features, learned: Learned) -> _Reached:
     guess = guessed_classes(learned.features, read.bags, read.evidence, model.seed_)
     return _Reached(learned, first, read._replace(evidence=guess.evidence), guess.left_out)
+
+
+def _same_guesses(one: _Reached, other: _Reached) -> bool:
+    """Whether the kernel that explains the first best is that of the second as well."""
+    return np.array_equal(one.read.evidence.table, other.read.evidence.table)
 
 
 def _worth(reached: _Reached) -> float:
