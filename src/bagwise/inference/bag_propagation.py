@@ -34,7 +34,8 @@ from bagwise.numerics.special import log_at_least_one, log_negative_side, log_pd
 
 POINTS = 48  # at which g is looked at
 BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
-_SWEEPS = 6  # over the sites of all bags between two linearisations; with three, bags of 10,000 rows do not settle
+_SWEEPS = 6  # at most, over the sites of all bags between two linearisations …
+_QUIET = 0.3  # … which end where sites want to move by this share of what they wanted to at first
 _DAMPING = (0.8, 0.4, 0.2)
 _FADING = 0.7  # of what directions still follow, from look to look
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
@@ -259,12 +260,18 @@ class BagPropagation:
         self._begun = True
         if self._then is not None:
             self._chunks.sweep(self._then, Look(self.belief, self.points, 1.0))
-        for _ in range(_SWEEPS):
-            self._engine.step()
+        self._move_sites()
         self._moves = [*self._moves[1 - _PATIENCE :], self.belief.mean - before]
         residual = float(self._moves[-1].abs().max())
         self._adapt(residual)
         return Report(float(self.log_evidence.sum()), residual)
+
+    def _move_sites(self) -> None:
+        """Sweep over the sites until the rows have had most of their effect on them; large bags take longer."""
+        first = self._engine.step().residual
+        for _ in range(_SWEEPS - 1):
+            if self._engine.step().residual <= _QUIET * first:
+                break
 
     def resume(self, belief: Belief) -> None:
         """Start from the rows and sites that the chunks remember, looking from another belief at first."""
