@@ -115,20 +115,24 @@ def measure(folder, n_rows, device, n_files, n_inducing):
     say(f"{n_rows:,} rows written in {seconds:.1f} s")
     opened, (bags, y) = timed(device, lambda: Bags.open(paths, "bag", label="label"))
     say(f"opened in {opened:.1f} s: {bags}")
-    model, plain, sweeps = fitted(bags, y, device, n_inducing, learn=False)
-    say(f"fit without learning {plain:.1f} s by {model.inference_}, {model.n_iter_} iterations {sweeps:.1f} s")
+    with evaluations(device) as judged:
+        model, learned, sweeps = fitted(bags, y, device, n_inducing)
+    say(f"fit with learning {learned:.1f} s by {model.inference_}; at most {memory(device):.1f} GiB of the device")
     say("| part | seconds |\n|---|---:|")
     for name, spent in parts(bags, model.features_, device).items():
         say(f"| {name}, once over all rows | {spent:.1f} |")
-    say(f"| sweeps of the fit without learning | {sweeps:.1f} |")
-    say(f"| moments, inducing inputs, features: the rest of that fit | {plain - sweeps:.1f} |")
-    with evaluations(device) as judged:
-        model, learned, sweeps = fitted(bags, y, device, n_inducing)
-    say(f"| fit with learning | {learned:.1f} |")
+    say(f"| sweeps: {model.n_iter_} iterations | {sweeps:.1f} |")
     say(f"| learning: {len(judged)} kernels judged with their slopes | {sum(judged):.1f} |")
-    say(f"| its sweeps, {model.n_iter_} iterations | {sweeps:.1f} |")
-    if device != "cpu":
-        say(f"most memory of the device {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+    say(
+        f"| the rest of the fit: moments, inducing inputs, features, other kernels | {learned - sweeps - sum(judged):.1f} |"
+    )
+    model, plain, sweeps = fitted(bags, y, device, n_inducing, learn=False)
+    say(f"fit without learning {plain:.1f} s, of which {model.n_iter_} iterations {sweeps:.1f} s")
+
+
+def memory(device):
+    """GiB of the device that were used at most."""
+    return 0.0 if device == "cpu" else torch.cuda.max_memory_allocated() / 2**30
 
 
 def _stop(*_):
