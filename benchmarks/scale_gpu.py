@@ -123,9 +123,8 @@ def measure(folder, n_rows, device, n_files, n_inducing):
         say(f"| {name}, once over all rows | {spent:.1f} |")
     say(f"| sweeps: {model.n_iter_} iterations | {sweeps:.1f} |")
     say(f"| learning: {len(judged)} kernels judged with their slopes | {sum(judged):.1f} |")
-    say(
-        f"| the rest of the fit: moments, inducing inputs, features, other kernels | {learned - sweeps - sum(judged):.1f} |"
-    )
+    rest = learned - sweeps - sum(judged)
+    say(f"| the rest of the fit: moments, inducing inputs, features, other kernels | {rest:.1f} |")
     model, plain, sweeps = fitted(bags, y, device, n_inducing, learn=False)
     say(f"fit without learning {plain:.1f} s, of which {model.n_iter_} iterations {sweeps:.1f} s")
 
