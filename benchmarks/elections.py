@@ -22,6 +22,7 @@ from scipy.stats import norm
 from bagwise import BagGP, Bags
 from bagwise.aggregates import composition_check, group_table
 from bagwise.exceptions import BagDataWarning
+from bagwise.inference.laplace.effect_sizes import CORRELATION_SPREAD
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 COUNTIES = ("ei_registration_south", "ei_census1910_literacy", "ei_foreign_literacy_1930")
@@ -32,20 +33,22 @@ ROUNDED = 0.005  # standard deviation of a share in the model of NumPyro
 HELD_OUT = 100
 
 
-def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0, own=None):
+def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0, own=None, apart=0.0):
     """People of two groups in every precinct, and how many of each are positive.
 
     ``effect`` is the standard deviation of the effects of precincts on the probit scale. A share ``own`` of their
     variance belongs to each group for itself, the rest is common to the precinct; None draws it as the prior of the
-    model does. ``tied`` makes the effects go with the share of the first group, which breaks the assumption that all
-    methods here rest on.
+    model does. Groups have sizes of their own, which differ from ``effect`` by ``apart`` on the scale of logarithms
+    (a standard deviation). ``tied`` makes the effects go with the share of the first group, which breaks the assumption
+    that all methods here rest on.
     """
     size = np.exp(rng.uniform(*np.log(totals), n_precincts)).astype(int)
     share = rng.dirichlet([1.0] * len(rates), n_precincts)
     people = np.stack([rng.multinomial(n, p) for n, p in zip(size, share, strict=True)])
-    own = np.sin(0.5 * np.pi * rng.random()) ** 2 if own is None else own
+    own = 1.0 - np.tanh(abs(rng.normal(0.0, CORRELATION_SPREAD))) if own is None else own
     common = np.sqrt(1.0 - own) * rng.standard_normal((n_precincts, 1))
-    effects = effect * (common + np.sqrt(own) * rng.standard_normal(people.shape)) + tied * (share[:, :1] - 0.5)
+    sizes = effect * np.exp(apart * rng.standard_normal(len(rates)))
+    effects = sizes * (common + np.sqrt(own) * rng.standard_normal(people.shape)) + tied * (share[:, :1] - 0.5)
     return people, rng.binomial(people, norm.cdf(norm.ppf(rates) + effects))
 
 
@@ -66,10 +69,10 @@ def inside(place):
     return np.abs(place - 0.5) <= 0.5 * LEVEL
 
 
-def one_repeat(n_precincts, effect, seed, learn=True, own=None):
+def one_repeat(n_precincts, effect, seed, learn=True, own=None, apart=0.0):
     """Coverage of cells of precincts, of the two group rates, and of shares of new precincts; the effect found."""
     rng = np.random.default_rng(seed)
-    people, positive = generated(n_precincts + HELD_OUT, effect, rng, own=own)
+    people, positive = generated(n_precincts + HELD_OUT, effect, rng, own=own, apart=apart)
     bags, numbers = as_bags(people), positive.sum(1)
     model = BagGP(evidence="count", learn=learn, group_effect=True, random_state=0)
     model.fit(bags[:n_precincts], numbers[:n_precincts])
@@ -86,14 +89,16 @@ def one_repeat(n_precincts, effect, seed, learn=True, own=None):
     return cells.mean(), rates.mean(), new.mean(), model.group_effect_.size
 
 
-def coverage(n_precincts=(50,), effects=(0.3,), repeats=20, seed=0, own=None):
+def coverage(n_precincts=(50,), effects=(0.3,), repeats=20, seed=0, own=None, apart=0.0):
     """The table of coverage: one line for every number of precincts and size of the effects."""
     print("| precincts | effect | repeats | cells of precincts | group rates | new precincts | effect found |")
     print("|---|---|---|---|---|---|---|")
     for number in n_precincts:
         for effect in effects:
             began = time.process_time()
-            found = np.array([one_repeat(number, effect, seed + repeat, own=own) for repeat in range(repeats)])
+            found = np.array(
+                [one_repeat(number, effect, seed + repeat, own=own, apart=apart) for repeat in range(repeats)]
+            )
             cells, rates, new, size = found.mean(0)
             line = f"| {number} | {effect:g} | {repeats} | {cells:.3f} | {rates:.3f} | {new:.3f} | {size:.2f} |"
             print(line, f"{(time.process_time() - began) / repeats:.0f} s each", flush=True)
@@ -253,7 +258,7 @@ def counties(folder=DATA, names=COUNTIES, check=False, others=()):
         seconds, (answers, model) = timed(partial(by_bagwise, people, numbers))
         constants = (people * truth).sum(0) / people.sum(0)
         answers["true constants"] = CountyAnswers(constants, np.tile(constants, (len(people), 1)))
-        print(f"| | BagGP | effect {model.group_effect_.size:.2f}, {seconds:.0f} s | | | | |")
+        print(f"| | BagGP | effects {model.group_effect_!r}, {seconds:.0f} s | | | | |")
         for other in others:
             seconds, answers[other] = timed(partial(OTHERS[other], people, numbers))
             print(f"| | {other} | {seconds:.0f} s | | | | |")
@@ -285,6 +290,7 @@ def main(arguments=None):
     parser.add_argument(
         "--own", type=float, help="share of the variance of the effects that groups have for themselves"
     )
+    parser.add_argument("--apart", type=float, default=0.0, help="how far sizes of groups differ, in logarithms")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", choices=COUNTIES)
@@ -295,7 +301,7 @@ def main(arguments=None):
     )
     given = parser.parse_args([] if arguments is None else arguments)
     if given.what == "coverage":
-        coverage(given.precincts, given.effect, given.repeats, given.seed, given.own)
+        coverage(given.precincts, given.effect, given.repeats, given.seed, given.own, given.apart)
     elif given.what == "sizes":
         sizes(given.repeats, given.effect[0], 80, given.seed)
     elif given.what == "speed":
