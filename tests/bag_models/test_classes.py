@@ -103,8 +103,19 @@ def test_site_terms_are_class_terms_of_bags_of_one():
     z = torch.randn(len(EVERY_SET), K, dtype=torch.float64)
     table = torch.from_numpy(np.array(EVERY_SET))
     expected = class_terms(z, table, segments_of([1] * len(z)))
-    for found, wanted in zip(site_terms(z, table), expected, strict=True):
+    for found, wanted in zip(site_terms(z, table, torch.ones_like(table[:, :-1])), expected, strict=True):
         torch.testing.assert_close(found, wanted, atol=1e-12, rtol=1e-12)
+
+
+def test_site_terms_leave_out_that_other_classes_are_not_shown():
+    z = torch.randn(len(EVERY_SET), K, dtype=torch.float64)
+    table = torch.from_numpy(np.array(EVERY_SET))
+    possible = table[:, :-1]
+    log_z, g = class_terms(z, table, segments_of([1] * len(z)))
+    none = torch.where(possible, 0.0, torch.special.log_ndtr(-z)).sum(1)
+    found, slope = site_terms(z, table, possible)
+    torch.testing.assert_close(found, log_z - none, atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(slope, torch.where(possible, g, 0.0), atol=1e-12, rtol=1e-12)
 
 
 @pytest.mark.parametrize("far", [-35.0, 30.0])

@@ -6,6 +6,7 @@ import scipy.sparse
 from tests.problems import features_of, random_bags
 
 from bagwise import BagDataError, Bags
+from bagwise.gp.ground import is_sparse
 from bagwise.gp.moments import column_moments
 
 
@@ -42,3 +43,12 @@ def test_numbers_too_large_to_standardise_name_the_column(bags):
     X[:2, 1] = 1.7e308, -1.7e308
     with pytest.raises(BagDataError, match="column 'v' holds numbers too large"):
         make(Bags(X, bags.index, feature_names=["u", "v", "w"]))
+
+
+@pytest.mark.parametrize(
+    ("width", "zeros", "sparse"), [(1000, 0.97, True), (1000, 0.7, False), (300, 0.97, False)], ids=str
+)
+def test_rows_count_as_sparse_where_very_many_columns_are_mostly_zero(width, zeros, sparse):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, width)) * (rng.random((30, width)) >= zeros)
+    assert is_sparse(Bags(X, np.repeat(np.arange(10), 3))) is sparse

@@ -7,8 +7,9 @@ from tests.problems import features_of, random_bags, segments_of
 from bagwise.bag_models.classes import ClassChunk
 from bagwise.gp.features import Design
 from bagwise.inference.chunks import Chunk
+from bagwise.inference.class_propagation import ClassPropagation
 from bagwise.inference.engines import Limits
-from bagwise.inference.loop import SILENT
+from bagwise.inference.loop import SILENT, iterate
 
 K, SIZES = 3, (4, 4, 4)
 EXACT = Limits(2000, 1e-9, SILENT)
@@ -23,6 +24,15 @@ def tiny():
         Design(phi, torch.full((12,), 0.1, dtype=torch.float64), segments_of(SIZES)),
         ClassChunk(torch.from_numpy(TABLE)),
     )
+
+
+def settled_classes(chunk, columns):
+    """An engine for one chunk that has settled."""
+    engine = ClassPropagation([chunk], columns, torch.device("cpu"), 0)
+    trace = iterate(engine.step, name="log evidence", max_iter=2000, tol=1e-10)
+    assert trace.converged
+    engine.finish()
+    return engine
 
 
 def labelled_problem(n_bags=14):

@@ -58,13 +58,17 @@ def class_terms(f: Tensor, table: Tensor, segments: Segments) -> tuple[Tensor, T
     return log_z.masked_fill(~stated, 0.0), g.masked_fill(~segments.spread(stated)[:, None], 0.0)
 
 
-def site_terms(z: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
-    """The same for bags of one, (b, K), each of which states something; differentiable in z."""
+def site_terms(z: Tensor, table: Tensor, possible: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for bags of one, (b, K), each of which states something, as far as some classes go; differentiable in z.
+
+    ``possible`` (b, K) holds all candidates. What the other classes say, that none of them is shown, is left out.
+    """
     log_p, log_q = log_ndtr(z), log_ndtr(-z)
     logs = ClassOdds(log_q, log_p).log_weights(table)
     total = torch.logsumexp(logs, dim=1)
     w = torch.exp(logs[:, :-1] - total[:, None])
-    return log_q.sum(1) + total, w * hazard(z) - (1.0 - w) * hazard(-z)
+    g = w * hazard(z) - (1.0 - w) * hazard(-z)
+    return log_q.masked_fill(~possible, 0.0).sum(1) + total, g.masked_fill(~possible, 0.0)
 
 
 @dataclass(frozen=True)

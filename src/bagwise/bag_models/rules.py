@@ -123,7 +123,7 @@ class AtLeastOne(LabelRule):
         sums = torch.zeros(len(best), 3, dtype=torch.float64, device=best.device)
         products = sums.new_zeros(len(best), 3, 3)
         for _, scores in latent.scores(column):
-            whole = -torch.expm1(_log_all_negative(latent, scores))
+            whole = -torch.expm1(latent.over_people(in_stretches(latent.link.log_negative, scores)))
             series = torch.stack([whole, *copies(latent.link, scores[best], sizes)], dim=1)  # (b, 3, some draws)
             sums += series.sum(2)
             products += series @ series.mT

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 import torch
+from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 from torch import Tensor
@@ -17,6 +18,10 @@ from bagwise.exceptions import BagDataError
 from bagwise.gp import kernels
 from bagwise.gp.moments import column_moments, column_summary
 from bagwise.numerics.linalg import DEFAULT_JITTER
+
+_MANY_COLUMNS, _EMPTY = 1000, 0.9  # from so many columns on, and with such a share of zeros, rows count as sparse
+_LOOKED_AT = 1000  # rows that are looked at for it …
+_LEARNED_FROM = 20_000  # … and, of rows that are stored densely, for principal directions
 
 
 class Ground(NamedTuple):
@@ -49,7 +54,7 @@ def projected_ground(ground: Ground, bags: Bags, width: int, random: np.random.R
     Standardising thousands of mostly empty columns puts every row at its own distance from all others, however alike
     they are; what rows of unit length share is in a few directions.
     """
-    rows = _unit_rows(bags.X)
+    rows = _unit_rows(_sparse_rows(bags.X))
     width = max(1, min(width, *(size - 1 for size in rows.shape)))
     with np.errstate(divide="ignore", invalid="ignore"):  # it takes shares of the variance, and rows may be all alike
         svd = TruncatedSVD(width, random_state=random).fit(rows)
@@ -57,6 +62,25 @@ def projected_ground(ground: Ground, bags: Bags, width: int, random: np.random.R
     directions = svd.components_.T * math.sqrt(width / (lengths if lengths > 0 else 1.0))
     shift, scale = _no_moments(bags, ground.shift.device)
     return ground._replace(shift=shift, scale=scale, projection=torch.tensor(directions, device=shift.device))
+
+
+def is_sparse(bags: Bags) -> bool:
+    """Whether rows are mostly empty: a sparse matrix, or very many columns that hold zeros almost everywhere."""
+    if scipy.sparse.issparse(bags.X):
+        return bags.n_features > 1
+    if bags.n_features < _MANY_COLUMNS:
+        return False
+    return float(np.mean(_every(bags.X, _LOOKED_AT) == 0)) > _EMPTY
+
+
+def _every(X: Any, n: int) -> NDArray[Any]:
+    """At most n of the rows, at equal distances."""
+    return np.asarray(X[:: -(-X.shape[0] // n)])
+
+
+def _sparse_rows(X: Any) -> Any:
+    """Rows as a sparse matrix; where they are stored densely, at most so many of them."""
+    return X if scipy.sparse.issparse(X) else scipy.sparse.csr_array(_every(X, _LEARNED_FROM))
 
 
 def own_scale(bags: Bags, kernel: Any, standardize: bool) -> float | None:
@@ -99,7 +123,8 @@ def standardised_rows(X: Any, shift: Tensor, scale: Tensor, projection: Tensor |
         rows = _unit_rows(X) @ projection.cpu().double().numpy()
         return torch.tensor(np.asarray(rows), dtype=shift.dtype, device=shift.device)
     dense = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
-    return torch.tensor(dense, dtype=shift.dtype, device=shift.device).sub_(shift).div_(scale)  # a copy of this chunk
+    there = torch.tensor(dense).to(shift.device)  # as they are: half the bytes where they are in single precision
+    return there.to(shift.dtype).sub_(shift).div_(scale)
 
 
 def _unit_rows(X: Any) -> Any:

@@ -90,7 +90,14 @@ def _leading(pool: NDArray[Any], wanted: int) -> NDArray[Any]:
     squares, vectors = scipy.linalg.eigh(products, subset_by_index=(max(0, last + 1 - wanted), last))
     kept = max(1, int((squares > _LEAST_SQUARE * squares[-1]).sum()))
     leading = vectors[:, ::-1][:, :kept].T.copy()  # torch takes no negative strides, not even of one number
-    return np.linalg.qr((leading @ pool).T)[0].T if wide else leading
+    return _one_sign(np.linalg.qr((leading @ pool).T)[0].T if wide else leading)
+
+
+def _one_sign(directions: NDArray[Any]) -> NDArray[Any]:
+    """Directions whose largest number is positive: which of the two signs a solver returns is a matter of rounding."""
+    largest = np.abs(directions).argmax(axis=1)
+    signed: NDArray[Any] = directions * np.sign(directions[np.arange(len(directions)), largest])[:, None]
+    return signed
 
 
 def _check_dense(X: Any, n_rows: int) -> None:

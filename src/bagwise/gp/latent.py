@@ -157,7 +157,7 @@ class LatentBags:
         noise = torch.roll(self.points.noise[: shared.shape[1]], turn, dims=1).to(shared.dtype)
         for some in blocks(weights.shape[1], len(rows)):
             centre = rows @ weights[:, some].to(rows.dtype)
-            yield some, (centre + shared @ noise[:, some] if shared.shape[1] else centre).double()
+            yield some, (centre.addmm_(shared, noise[:, some]) if shared.shape[1] else centre).double()
 
     def scores(self, column: int, turn: int = 0) -> Iterator[tuple[slice, Tensor]]:
         """The same with what is left integrated out: P(yᵢ = 1 | v) is the link's probability at the score."""

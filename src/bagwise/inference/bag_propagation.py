@@ -13,6 +13,7 @@ that say something else than a label keep their messages to single instances; bo
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -34,9 +35,11 @@ from bagwise.numerics.special import log_at_least_one, log_negative_side, log_pd
 
 POINTS = 48  # at which g is looked at
 BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
-_SWEEPS = 6  # over the sites of all bags between two linearisations; with three, bags of 10,000 rows do not settle
+_SWEEPS = 6  # at most, over the sites of all bags between two linearisations …
+_QUIET = 0.3  # … which end where sites want to move by this share of what they wanted to at first
 _DAMPING = (0.8, 0.4, 0.2)
 _FADING = 0.7  # of what directions still follow, from look to look
+_RUN = 32_768  # rows that a processor looks at together
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
 MANY_ROWS = 50_000  # of which less is followed only if the mean of v goes to and fro: rounds that drift are too dear
 
@@ -89,6 +92,17 @@ def linearise(phi: Tensor, kappa: Tensor, segments: Segments, draws: Tensor) -> 
     noise = (g - expected[:, None] - rows @ (draws - centre[:, None])).square().mean(1)
     scale = torch.rsqrt(1.0 + noise)
     return BagRows(scale[:, None] * rows, scale * (expected - rows @ centre))
+
+
+def in_runs(answer: Callable[..., tuple[Tensor, ...]], design: Design, *of_bags: Tensor) -> tuple[Tensor, ...]:
+    """What a function answers to every bag; on a processor to some bags of a large chunk at a time, which is faster.
+
+    (It works on a chunk of very many rows as if it were several: their temporary results stay in its memory.)
+    """
+    if design.phi.device.type != "cpu" or len(design.phi) <= 2 * _RUN:
+        return answer(design, *of_bags)
+    parts = [answer(some, *(values[bags] for values in of_bags)) for bags, some in design.runs(_RUN)]
+    return tuple(torch.cat(pieces) for pieces in zip(*parts, strict=True))
 
 
 def _mean_slope(log_weight: Tensor, z: Tensor, log_negative: Tensor) -> Tensor:
@@ -152,7 +166,7 @@ def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Po
     """Bags as rows at the present q(v)."""
     labelled, seen = has_label(chunk), labelled_design(chunk)
     draws = draws_of(look.belief, look.points).to(seen.phi.dtype)
-    new = linearise(seen.phi, seen.kappa, seen.segments, draws)
+    new = BagRows(*in_runs(lambda some: linearise(some.phi, some.kappa, some.segments, draws), seen))
     rows = new if pooled is None else pooled.bag_rows().blended(new, look.share)
     sites = None if pooled is None else pooled.sites
     seen_rows = {"rows": torch.tensor(float(len(seen.phi)), device=seen.phi.device)}
@@ -167,10 +181,13 @@ def has_label(chunk: Chunk) -> Tensor:
 def labelled_design(chunk: Chunk) -> Design:
     """The bags of a chunk that have a plain label."""
     labelled = has_label(chunk)
-    return chunk.design if bool(labelled.all()) else _some_bags(chunk.design, labelled)
+    return chosen_bags(chunk.design, labelled)
 
 
-def _some_bags(design: Design, chosen: Tensor) -> Design:
+def chosen_bags(design: Design, chosen: Tensor) -> Design:
+    """The bags of a chunk that are chosen, (b,)."""
+    if bool(chosen.all()):
+        return design
     rows = design.segments.spread(chosen)
     sizes = design.segments.sizes[chosen]
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
@@ -256,12 +273,18 @@ class BagPropagation:
         self._begun = True
         if self._then is not None:
             self._chunks.sweep(self._then, Look(self.belief, self.points, 1.0))
-        for _ in range(_SWEEPS):
-            self._engine.step()
+        self._move_sites()
         self._moves = [*self._moves[1 - _PATIENCE :], self.belief.mean - before]
         residual = float(self._moves[-1].abs().max())
         self._adapt(residual)
         return Report(float(self.log_evidence.sum()), residual)
+
+    def _move_sites(self) -> None:
+        """Sweep over the sites until the rows have had most of their effect on them; large bags take longer."""
+        first = self._engine.step().residual
+        for _ in range(_SWEEPS - 1):
+            if self._engine.step().residual <= _QUIET * first:
+                break
 
     def resume(self, belief: Belief) -> None:
         """Start from the rows and sites that the chunks remember, looking from another belief at first."""

@@ -31,7 +31,7 @@ from bagwise.gp.features import Features
 from bagwise.inference.chunks import Chunk, in_memory
 from bagwise.inference.class_propagation import ClassPropagation
 
-_ROUNDS, _SWEEPS = 12, 4  # of guesses at most, and of looks at the bags for each
+_ROUNDS, _STEPS = 12, 2  # of guesses at most, and of the engine for each
 
 
 def leaves_choice(table: Tensor) -> bool:
@@ -48,7 +48,7 @@ def guess_classes(engine: ClassPropagation, chunks: Sequence[Chunk]) -> Tensor:
             break
         engine.table = guesses
         engine.calm()
-        for _ in range(_SWEEPS):
+        for _ in range(_STEPS):
             engine.step()
         scores = engine.left_out_odds()
     engine.calm()

@@ -103,10 +103,11 @@ class BagGP(ChainAnswers, AnswersInClasses):
     kernel : str or gpytorch kernel
         Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
         sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence
-        decides between "rbf", "linear" and, where these two are close, their sum. Sparse rows are then projected on
-        their leading 100 principal directions. (With ``learn=False``, ``ard`` or a ``feature_map`` nothing is compared:
-        sparse rows get "linear", except under a ``feature_map``, all others "rbf".) Name a kernel where you know
-        better. A kernel given by name has a variance, which is learned.
+        decides between "rbf", "linear" and, where these two are close, their sum. Sparse rows (a
+        sparse matrix, or 1,000 columns or more with zeros in nine of ten places) are then projected on their leading
+        100 principal directions. (With ``learn=False``, ``ard`` or a ``feature_map`` nothing is compared: sparse rows
+        get "linear", except under a ``feature_map``, all others "rbf".) Name a kernel where you know better. A kernel
+        given by name has a variance, which is learned.
     max_iter : int or None
         Largest number of iterations of the inference. None takes a limit of its own (500 sweeps of "ep", 200 of
         "bag-ep", 2,000 iterations of "vi"). Increase it if ``fit`` warns that the iteration had not settled.

@@ -55,7 +55,7 @@ def weighted_gram(rows: Tensor, weights: Tensor) -> Tensor:
     """Σ wᵢ rowᵢ rowᵢᵀ, a stretch of rows that fits the cache at a time; one corner follows by symmetry."""
     half, columns = rows.shape[1] // 2, rows.shape[1]
     whole = rows.new_zeros(columns, columns)
-    for some, weight in zip(torch.split(rows, _CACHED_ROWS), torch.split(weights, _CACHED_ROWS), strict=True):
+    for some, weight in zip(*(torch.split(part, _together(rows)) for part in (rows, weights)), strict=True):
         weighted = weight[:, None] * some
         whole[:half, :half] += some[:, :half].T @ weighted[:, :half]
         whole[:, half:] += some.T @ weighted[:, half:]
@@ -69,9 +69,14 @@ def squared_lengths(rows: Tensor, lower: Tensor) -> Tensor:
     return torch.cat(
         [
             (some[:, :half] @ lower[:half, :half].mT).square().sum(1) + (some @ lower[half:].mT).square().sum(1)
-            for some in torch.split(rows, _CACHED_ROWS)
+            for some in torch.split(rows, _together(rows))
         ]
     )
+
+
+def _together(rows: Tensor) -> int:
+    """How many rows are worked on together: those that fit the cache of a processor, all of them on a GPU."""
+    return _CACHED_ROWS if rows.device.type == "cpu" else max(1, len(rows))
 
 
 def whiten(lower: Tensor, b: Tensor) -> Tensor:

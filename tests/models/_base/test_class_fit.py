@@ -110,9 +110,24 @@ def test_kernels_are_judged_by_guesses_where_bags_have_several_candidates(monkey
 
     monkeypatch.setattr(class_fit, "_search", search)
     BagGP(evidence="candidates", n_inducing=20, random_state=0).fit(bags, table)
-    assert len(judged_by) == class_fit.GUESSES
+    assert len(judged_by) == 2
     assert (judged_by[-1].sum(1) == 1).all()
     assert np.mean(judged_by[-1].argmax(1) == y) > 0.9
+
+
+def test_second_guesses_are_made_with_the_better_kind_of_kernel_only(monkeypatch):
+    bags, table, _ = broad_problem()
+    searched = []
+
+    def search(model, told, features, **_):
+        searched.append(type(features.kernel.base_kernel).__name__)
+        return Learned(features, None)
+
+    monkeypatch.setattr(class_fit, "_search", search)
+    monkeypatch.setattr(class_fit, "kinds_in_question", lambda model, bags: ("linear", "rbf"))
+    BagGP(evidence="candidates", n_inducing=20, random_state=0).fit(bags, table)
+    assert searched[:2] == ["LinearKernel", "RBFKernel"]
+    assert len(searched) == 3
 
 
 @pytest.mark.filterwarnings("ignore::bagwise.exceptions.ConvergenceWarning")

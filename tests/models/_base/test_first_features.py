@@ -187,6 +187,22 @@ def test_projection_is_saved_with_the_model(text_model, tmp_path):
     np.testing.assert_array_equal(again.features_.projection, model.features_.projection)
 
 
+def test_words_in_a_dense_array_or_a_file_are_answered_as_in_a_sparse_matrix(tmp_path):
+    rng = np.random.default_rng(0)
+    X = (rng.random((60, 1000)) < 0.01) * rng.integers(1, 5, (60, 1000)).astype(float)
+    X[::3, 0] = 3.0
+    bag, y = np.repeat(np.arange(20), 3), np.arange(20) % 2
+    np.save(tmp_path / "words.npy", X)
+    stored, _ = Bags.open(tmp_path / "words.npy", bag=bag, label=y[bag])
+    answers = []
+    for bags in (Bags(scipy.sparse.csr_matrix(X), bag), Bags(X, bag), stored):
+        model = quietly(BagGP(learn=False, n_inducing=10, random_state=0), bags, y)
+        assert model.features_.projection is not None
+        answers.append(model.predict_proba(bags)[:, 1])
+    np.testing.assert_allclose(answers[1], answers[0], rtol=1e-8)
+    np.testing.assert_allclose(answers[2], answers[0], rtol=1e-8)
+
+
 @pytest.mark.parametrize(
     "X", [np.random.default_rng(0).random((12, 1)), np.eye(12), np.ones((12, 5)), np.zeros((12, 300))]
 )

@@ -1,11 +1,16 @@
 """The log evidence of expectation propagation over classes (theory section 16), as a judge of kernels.
 
 As with labels (``by_bags.py``) rows are made at q(v) and q(v) of rows: x = (rows, offsets, sites) is a fixed point of a
-map Φ(x, θ), and the total derivative of the evidence E is λᵀ ∂Φ/∂θ with λ = ∂E/∂x + (∂Φ/∂x)ᵀ λ, (14.1). All columns are
-in one point, because a bag ties them together.
+map Φ(x, θ), and the total derivative of the log evidence E(x, θ) is ∂E/∂θ + λᵀ ∂Φ/∂θ, λ = ∂E/∂x + (∂Φ/∂x)ᵀ λ, (14.1).
+(E depends on θ itself by the features of single instances.) All columns are in one point, because a bag ties them
+together.
+
+Rounds may end early: up to second order in x* − x the log evidence at the fixed point x* is E(x) + λᵀ(Φ(x) − x).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,22 +19,24 @@ from torch.utils.checkpoint import checkpoint
 from bagwise.exceptions import NumericalError
 from bagwise.inference.bag_propagation import BagRows
 from bagwise.inference.chunks import Chunk
-from bagwise.inference.class_propagation import (
+from bagwise.inference.class_propagation import ClassPropagation
+from bagwise.inference.class_sites import (
     ClassBelief,
+    ClassGround,
     ClassPoint,
-    ClassPropagation,
+    bags_seen,
     belief_of,
     class_log_evidence,
-    linearised_classes,
+    instances_seen,
     matched_sites,
-    seen_from,
+    totals_of,
 )
 from bagwise.inference.kernel_learning.rows import RowsHere
 from bagwise.inference.loop import iterate
 from bagwise.numerics.gmres import gmres
 
-_ROUNDS, _TOLERANCE = 60, 2e-3
-_ADJOINT_TOLERANCE, _ADJOINT_STEPS = 1e-2, 40
+_ROUNDS, _TOLERANCE = 60, 1e-2
+_ADJOINT_TOLERANCE, _ADJOINT_STEPS = 5e-2, 40
 _KEPT = 200_000  # rows × classes of which the backward pass keeps what it needs; of more it is computed again
 
 
@@ -42,17 +49,13 @@ class ByClasses:
 
     def __call__(self) -> float:
         """log Z at the present kernel; its gradient is left in the parameters."""
-        chunks = self._rows.chunks()
-        engine = self._settled(chunks)
-        adjoint = _adjoint_of(engine, chunks)
-        draws, first = engine.belief.draws(engine.points), 0
-        for chunk in self._rows.traced():
-            own = slice(first, first + len(chunk.evidence.table))
-            found = linearised_classes(chunk.design, draws)
-            pulled = (adjoint.rows[:, own] * found.rows).sum() + (adjoint.offset[:, own] * found.offset).sum()
-            torch.autograd.backward(pulled)
-            first = own.stop
-        return float(engine.log_evidence)
+        engine = self._settled(self._rows.chunks())
+        adjoint = _adjoint_of(engine)
+        ground = replace(engine.ground, designs=[chunk.design for chunk in self._rows.traced()])
+        value, image = _mapped(engine.point, ground, engine)
+        total = value + _flat(adjoint) @ (_flat(image) - _flat(engine.point))
+        torch.autograd.backward(total)
+        return float(total.detach())
 
     def _settled(self, chunks: Sequence[Chunk]) -> ClassPropagation:
         """Rows and sites at the present kernel, from the last ones or, should that fail, from the prior."""
@@ -80,14 +83,12 @@ class ByClasses:
         return engine if trace.converged and engine.plausible() else None
 
 
-def _adjoint_of(engine: ClassPropagation, chunks: Sequence[Chunk]) -> ClassPoint:
+def _adjoint_of(engine: ClassPropagation) -> ClassPoint:
     """λ of (14.1)."""
     x = ClassPoint(*(part.detach().clone().requires_grad_() for part in engine.point))
     with torch.enable_grad():
-        belief = belief_of(x)
-        seen = seen_from(x, belief, engine.table)
-        slope = torch.autograd.grad(class_log_evidence(x, belief, seen), x, retain_graph=True)
-        image = (*_looked(chunks, belief.draws(engine.points)), *matched_sites(seen))
+        value, image = _mapped(x, engine.ground, engine)
+        slope = torch.autograd.grad(value, x, retain_graph=True)
 
     def product(vector: Tensor) -> Tensor:
         back = torch.autograd.grad(image, x, grad_outputs=_parts(vector, x), retain_graph=True)
@@ -96,16 +97,22 @@ def _adjoint_of(engine: ClassPropagation, chunks: Sequence[Chunk]) -> ClassPoint
     return ClassPoint(*_parts(gmres(product, _flat(slope), _ADJOINT_TOLERANCE, _ADJOINT_STEPS), x))
 
 
-def _looked(chunks: Sequence[Chunk], draws: Tensor) -> BagRows:
-    """The bags of all chunks as rows at these draws."""
-    again = sum(len(chunk.design.phi) for chunk in chunks) * len(draws) > _KEPT
-    parts = [
-        BagRows(*checkpoint(linearised_classes, chunk.design, draws, use_reentrant=False))
-        if again
-        else linearised_classes(chunk.design, draws)
-        for chunk in chunks
-    ]
-    return BagRows(*(torch.cat(part, dim=1) for part in zip(*parts, strict=True)))
+def _mapped(x: ClassPoint, ground: ClassGround, engine: ClassPropagation) -> tuple[Tensor, ClassPoint]:
+    """E(x, θ) and Φ(x, θ): rows at q(v), and the sites that match."""
+    call = _made_again if x.own_tau.numel() > _KEPT else _kept
+    belief = belief_of(x, ground, call(totals_of, x, ground))
+    bags, instances = bags_seen(x, belief, ground, engine.table), call(instances_seen, x, belief, ground)
+    rows: BagRows = call(ground.looked_at, belief.draws(engine.points))
+    image = ClassPoint(rows.rows, rows.offset, *matched_sites(bags), *matched_sites(instances))
+    return class_log_evidence(x, belief, bags, instances), image
+
+
+def _kept(made: Callable[..., Any], *given: Any) -> Any:
+    return made(*given)
+
+
+def _made_again(made: Callable[..., Any], *given: Any) -> Any:
+    return checkpoint(made, *given, use_reentrant=False)
 
 
 def _flat(parts: tuple[Tensor, ...]) -> Tensor:

@@ -1,5 +1,6 @@
 """How ``BagGP`` is fitted to bags that have one class out of many (theory section 16)."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,6 @@ from bagwise.models._base.first_features import first_features, kinds_in_questio
 from bagwise.models._base.learned_nothing import warn_if_alike
 
 CLASS_KINDS = ("candidates", "class")
-GUESSES = 2  # rounds of guesses at the classes and of a kernel for these
 
 
 def states_classes(model: Any, y: Any, bags: Bags, *, keyed: bool) -> bool:
@@ -95,8 +95,7 @@ def _learned(model: Any, read: ClassInput) -> Learned:
     if not model.learn:
         return Learned(_first(model, read, kinds[0]), None)
     reach = _reached_by_guesses if leaves_choice(torch.from_numpy(read.evidence.table)) else _reached
-    ways = (reach(model, read, kind) for kind in kinds)
-    best = next(ways) if len(kinds) == 1 else max(ways, key=lambda one: one.worth)
+    best = reach(model, read, kinds)
     if model.learn_rows is None or model.learn_rows <= STAGES[0] or best.interrupted():
         return best.learned
     return _search(model, best.read, best.first, begin=best.learned.features)
@@ -106,31 +105,59 @@ def _first(model: Any, read: ClassInput, kind: Any) -> Features:
     return with_sizes(first_features(model, read.bags, kind), read.bags, wants_sizes(model))
 
 
-def _reached(model: Any, read: ClassInput, kind: Any) -> _Reached:
-    """The kernel of a kind that explains the classes best."""
+def _reached(model: Any, read: ClassInput, kinds: Sequence[Any]) -> _Reached:
+    """The kernel that explains the classes best, of the best kind."""
+    return max((_explaining(model, read, kind) for kind in kinds), key=_worth)
+
+
+def _explaining(model: Any, read: ClassInput, kind: Any) -> _Reached:
     first = _first(model, read, kind)
     learned = _search(model, read, first, one_stage=True)
     return _Reached(learned, first, read, highest_reached(learned.trace))
 
 
-def _reached_by_guesses(model: Any, read: ClassInput, kind: Any) -> _Reached:
-    """The kernel of a kind that explains guesses at the classes best; guesses and kernel are found in turn.
+def _reached_by_guesses(model: Any, read: ClassInput, kinds: Sequence[Any]) -> _Reached:
+    """The kernel that explains guesses at the classes best; guesses and kernel are found in turn, twice.
 
     Sets of candidates are often explained almost as well by a kernel that tells nothing apart. One labelling of all
     bags is not. But kernels that led to different guesses explain different things: of all that were met, the first one
-    too, the one is kept under which the sets of bags left out are most probable.
+    too, the one is kept under which the sets of bags left out are most probable. Kinds of kernel are tried once each;
+    the better one goes on.
     """
+    met = [list(_first_guesses(model, read, kind)) for kind in kinds]
+    best = max(met, key=lambda way: max(map(_worth, way)))
+    if not (best[-1].interrupted() or _same_guesses(best[-2], best[-1])):
+        best.append(_guessed_again(model, read, best[-1]))
+    trace = best[-1].learned.trace
+    kept = max(best, key=_worth)
+    return kept._replace(learned=kept.learned._replace(trace=trace))
+
+
+def _first_guesses(model: Any, read: ClassInput, kind: Any) -> Iterator[_Reached]:
+    """Guesses at the first kernel of a kind, and at the one that explains these best."""
     first = _first(model, read, kind)
-    learned, met = Learned(first, None), list[_Reached]()
-    for rounds_left in reversed(range(GUESSES + 1)):
-        guess = guessed_classes(learned.features, read.bags, read.evidence, model.seed_)
-        guessed = read._replace(evidence=guess.evidence)
-        met.append(_Reached(learned, first, guessed, guess.left_out))
-        if not rounds_left or met[-1].interrupted():
-            break
-        learned = _search(model, guessed, first, begin=learned.features, one_stage=True)
-    best = max(met, key=lambda one: one.worth)
-    return best._replace(learned=best.learned._replace(trace=learned.trace))
+    start = _guess(model, read, first, Learned(first, None))
+    yield start
+    yield _guessed_again(model, read, start)
+
+
+def _guessed_again(model: Any, read: ClassInput, last: _Reached) -> _Reached:
+    learned = _search(model, last.read, last.first, begin=last.learned.features, one_stage=True)
+    return _guess(model, read, last.first, learned)
+
+
+def _guess(model: Any, read: ClassInput, first: Features, learned: Learned) -> _Reached:
+    guess = guessed_classes(learned.features, read.bags, read.evidence, model.seed_)
+    return _Reached(learned, first, read._replace(evidence=guess.evidence), guess.left_out)
+
+
+def _same_guesses(one: _Reached, other: _Reached) -> bool:
+    """Whether the kernel that explains the first best is that of the second as well."""
+    return np.array_equal(one.read.evidence.table, other.read.evidence.table)
+
+
+def _worth(reached: _Reached) -> float:
+    return reached.worth
 
 
 def _search(

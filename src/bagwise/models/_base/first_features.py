@@ -10,6 +10,7 @@ import torch
 from bagwise.bags import Bags
 from bagwise.gp.feature_maps import check_feature_map
 from bagwise.gp.features import Features
+from bagwise.gp.ground import is_sparse
 from bagwise.gp.kernels import MappedKernel, make_kernel
 from bagwise.gp.moments import column_moments
 from bagwise.models._base.learned_kernel import start_kernel
@@ -22,7 +23,7 @@ def kinds_in_question(model: Any, bags: Bags) -> tuple[Any, ...]:
     """The kernels to choose from: where there are many features ``kernel="auto"`` leaves it to the log evidence."""
     if not _chooses_kernel(model):
         return (model.kernel,)
-    sparse = scipy.sparse.issparse(bags.X)
+    sparse = is_sparse(bags)
     if not (sparse or bags.n_features >= WIDE) or model.ard or model.feature_map is not None or not model.learn:
         return ("linear",) if sparse and model.feature_map is None else ("rbf",)
     return "rbf", "linear"
@@ -41,8 +42,7 @@ def wants_sizes(model: Any) -> bool:
 def first_features(model: Any, bags: Bags, kind: Any) -> Features:
     """Features with a kernel of some kind; sparse rows are projected where the kernel is ours to choose."""
     own = _chooses_kernel(model)
-    sparse = scipy.sparse.issparse(bags.X) and bags.n_features > 1
-    project = DIRECTIONS if own and sparse and model.feature_map is None else None
+    project = DIRECTIONS if own and model.feature_map is None and is_sparse(bags) else None
     inducing = "principal" if own and kind == "linear" and isinstance(model.inducing, str) else None
     kernel = _first_kernel(model, bags, kind, project)
     features: Features = model._make_features(bags, kernel, inducing=inducing, project=project)
