@@ -1,11 +1,12 @@
 """Rates of groups from totals: do ranges hold on generated precincts, and how good are the answers on real counties?
 
 Run: python -m benchmarks.elections coverage [--precincts 50 300] [--effect 0 0.3 1] [--repeats 20] [--seed 0]
-     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--pyei] [--numpyro]
+     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--rounded] [--pyei] [--numpyro]
      python -m benchmarks.elections sizes [--effect 0.8] [--repeats 8] [--seed 0]
      python -m benchmarks.elections speed
 
-``--pyei`` adds the package PyEI, ``--numpyro`` a plain hierarchical model, if these packages are installed.
+``--rounded`` fits BagGP again with shares that are known to .005, as the model of NumPyro takes them. ``--pyei`` adds
+the package PyEI, ``--numpyro`` a plain hierarchical model, if these packages are installed.
 """
 
 import argparse
@@ -162,23 +163,36 @@ class CountyAnswers:
 
 
 def by_bagwise(people, numbers):
-    """Answers of the model, of two methods that need none, and the model itself."""
-    bags = as_bags(people)
-    model = BagGP(evidence="count", random_state=0).fit(bags, numbers)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BagDataWarning)
-        table = group_table(model, bags, numbers)
-        each = group_table(model, bags, numbers, sets="bags", n_draws=200)
+    """Answers of the model, of methods that need none, and the model itself."""
+    model, table, each, own = county_fit(people, numbers, evidence="count")
     goodman = table.goodman[0, :, 0]
-    own = CountyAnswers(
-        table.mean[0, :, 0],
-        np.nan_to_num(each.mean[..., 0]),
-        (table.lower[0, :, 0], table.upper[0, :, 0]),
-        (each.lower[..., 0], each.upper[..., 0]),
-    )
     alike = CountyAnswers(table.alike[0, :, 0], np.nan_to_num(each.alike[..., 0]))
+    bounds = [f"{low:.3f} to {high:.3f}" for low, high in zip(table.least[0, :, 0], table.most[0, :, 0], strict=True)]
+    print(f"| | bounds | {', '.join(bounds)} | | | | |")
     others = {"Goodman": CountyAnswers(goodman, np.tile(goodman, (len(people), 1))), "both alike": alike}
     return {"BagGP": own, **others}, model
+
+
+def county_fit(people, stated, **settings):
+    """The model, its table for all counties and for each, and its answers."""
+    bags = as_bags(people)
+    model = BagGP(random_state=0, **settings).fit(bags, stated)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BagDataWarning)
+        table = group_table(model, bags, stated)
+        each = group_table(model, bags, stated, sets="bags", n_draws=200)
+    ranges = (table.lower[0, :, 0], table.upper[0, :, 0]), (each.lower[..., 0], each.upper[..., 0])
+    own = CountyAnswers(table.mean[0, :, 0], np.nan_to_num(each.mean[..., 0]), *ranges)
+    return model, table, each, own
+
+
+def by_rounded_shares(people, numbers):
+    """BagGP where shares count as known to ``ROUNDED``, as in the model of NumPyro: no share is exactly 0 or 1."""
+    share = np.clip(numbers / people.sum(1), ROUNDED, 1.0 - ROUNDED)
+    confidence = share * (1.0 - share) / ROUNDED**2
+    model, _, _, own = county_fit(people, share, evidence="fraction", confidence=confidence)
+    print(f"| | BagGP, rounded shares | {model.group_effect_!r} | | | | |")
+    return own
 
 
 def by_pyei(people, numbers):
@@ -270,7 +284,7 @@ def counties(folder=DATA, names=COUNTIES, check=False, others=()):
                 print(composition_check(model, as_bags(people), numbers).sentence)
 
 
-OTHERS = {"PyEI": by_pyei, "NumPyro": by_numpyro}
+OTHERS = {"BagGP, rounded shares": by_rounded_shares, "PyEI": by_pyei, "NumPyro": by_numpyro}
 
 
 def timed(work):
@@ -295,6 +309,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", choices=COUNTIES)
     parser.add_argument("--composition", action="store_true")
+    parser.add_argument("--rounded", action="store_const", const="BagGP, rounded shares", help="shares known to .005")
     parser.add_argument("--pyei", action="store_const", const="PyEI", help="measure the package PyEI as well")
     parser.add_argument(
         "--numpyro", action="store_const", const="NumPyro", help="a hierarchical model in NumPyro as well"
@@ -307,7 +322,7 @@ def main(arguments=None):
     elif given.what == "speed":
         speed(seed=given.seed)
     else:
-        others = [name for name in (given.pyei, given.numpyro) if name is not None]
+        others = [name for name in (given.rounded, given.pyei, given.numpyro) if name is not None]
         counties(given.folder, given.set or COUNTIES, given.composition, others)
 
 

@@ -79,8 +79,8 @@ class Cells:
 
         Let the effects grow from 0 in small steps of variance s² dτ. The number grows by Σ A de + ½ Σ A y s² dτ with
         A = w lever pdf and y = −lever × score, so u by du = Σ a de + ½ s² ȳ (1 − r²) dτ, ȳ = Σ a y. In t = ∫ du/(s r)
-        this drift and Itô's term −¼ (s r)²' together are s q Σ a (1 − a) y / 2r. In the place of its s²/2 stands what is
-        exact for very many cells, whose mean rate is cdf(f / √(1 + s²)); s is that of the cell, its lever included.
+        this drift and Itô's term −¼ (s r)²' together are s q Σ a (1 − a) y / 2r. In the place of its s²/2 stands what
+        is exact for very many cells, whose mean rate is cdf(f / √(1 + s²)); s is that of the cell, its lever included.
         """
         if not bool((effect.own > 0).any()):
             return torch.zeros_like(effect.size)
