@@ -7,6 +7,7 @@ from tests.inference.class_problems import TABLE, K, labelled_problem, settled_c
 
 from bagwise.bag_models.classes import ProbitClasses, odds_of
 from bagwise.evidence.classes import ClassEvidence
+from bagwise.inference import class_propagation
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_propagation import ClassPropagation
 from bagwise.inference.class_sites import belief_of, totals_of
@@ -68,3 +69,11 @@ def test_odds_left_out_are_those_without_the_bag():
         mean, variance = row * belief.mean[k, 0], row.square() / belief.factor[k, 0, 0].square()
         z = (mean + engine.point.offset[pair]) / torch.sqrt(1.0 + variance)
         torch.testing.assert_close(seen[bag, k], torch.special.log_ndtr(z) - torch.special.log_ndtr(-z))
+
+
+def test_small_latent_values_to_begin_with_change_no_answer_that_is_the_only_one(monkeypatch):
+    rising = settled_classes(tiny(), 1)
+    monkeypatch.setattr(class_propagation, "_RISING", ())
+    at_once = settled_classes(tiny(), 1)
+    torch.testing.assert_close(rising.belief.mean, at_once.belief.mean, atol=1e-7, rtol=0)
+    assert rising.log_evidence.item() == pytest.approx(at_once.log_evidence.item(), abs=1e-7)

@@ -53,3 +53,10 @@ def test_sites_of_instances_stand_where_classes_are_excluded_and_those_of_bags_e
     engine = settled_classes(tiny(), 1)
     np.testing.assert_array_equal(engine.point.own_tau != 0, np.repeat(~TABLE[:, :-1], 4, axis=0).T)
     np.testing.assert_array_equal(engine.ground.table(engine.point.tau) != 0, TABLE[:, :-1])
+
+
+def test_scaled_ground_has_a_share_of_the_latent_values():
+    engine = settled_classes(tiny(), 1)
+    (half,), (whole,) = engine.ground.scaled(0.5).designs, engine.ground.designs
+    torch.testing.assert_close(half.phi, 0.5 * whole.phi)
+    torch.testing.assert_close(half.kappa, 0.25 * whole.kappa)  # a variance
