@@ -1,7 +1,7 @@
-"""Bags that stay in a Parquet file: time and memory of fit and predict as the table grows; workers of a cluster.
+"""Bags that stay in a Parquet file: time and memory of fit and predict as the table grows.
 
 Every size runs in a process of its own, so that its peak memory is its own. Features are never held in memory
-(``memory=0``), so small tables show what large ones do. Seconds are CPU seconds of the process.
+(``memory=0``), so small tables show what large ones do. What is measured is printed at once; the table comes last.
 Run: python -m benchmarks.scale [rows,rows,...] [threads] [learn_rows]
 """
 
@@ -54,29 +54,54 @@ def peak_megabytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+class Laps:
+    """CPU seconds and seconds by the clock of one part after the other, printed as soon as they are known."""
+
+    def __init__(self):
+        self.cpu, self.clock = {}, {}
+        self._start()
+
+    def _start(self):
+        self._began = time.process_time(), time.perf_counter()
+
+    def end(self, name):
+        """Of one part; the next begins."""
+        self.cpu[name], self.clock[name] = time.process_time() - self._began[0], time.perf_counter() - self._began[1]
+        say(f"{name}: {self.cpu[name]:.1f} CPU s, {self.clock[name]:.1f} s by the clock, {peak_megabytes():.0f} MB")
+        self._start()
+
+
+def say(text):
+    print(f"  [{time.strftime('%H:%M:%S')}] {text}", flush=True)
+
+
+def _tell(number, value):
+    if number % 10 == 1:
+        say(f"iteration {number}, log evidence {value:.2f}")
+
+
 def measure(path, threads, learn_rows):
     """Seconds and megabytes of every part of the job."""
     torch.set_num_threads(threads)
-    started, found = time.process_time(), {}
-
-    def lap(name):
-        nonlocal started
-        found[name], started = time.process_time() - started, time.process_time()
-
+    laps = Laps()
     bags, y = Bags.open(path, "bag", label="label")
-    lap("open")
+    laps.end(f"open {bags.n_instances:,} rows")
     before = peak_megabytes()
     with bagwise.scale.within(memory=0, threads=threads):
         settings = {"kernel": "rbf", "size_effect": False, "n_inducing": R, "random_state": 0}
-        model = BagGP(**settings, learn_rows=learn_rows).fit(bags, y)
-    lap("fit")
+        model = BagGP(**settings, learn_rows=learn_rows, callback=_tell).fit(bags, y)
+    laps.end("fit")
     with tempfile.TemporaryDirectory() as folder:
         write_parts(instance_tables(model, bags), Path(folder) / "out.parquet")
-        lap("predict")
-        found["peak"] = peak_megabytes()
-        found["auc"] = auc_of_bags(pq.read_table(Path(folder) / "out.parquet", columns=["bag", "probability"]), y)
-    found |= {"rows": bags.n_instances, "bags": len(bags), "before": before}
-    return found | {"engine": model.inference_, "iterations": model.n_iter_, "sweep": sweep_ratio(model, bags, y)}
+        laps.end("predict")
+        peak = peak_megabytes()
+        auc = auc_of_bags(pq.read_table(Path(folder) / "out.parquet", columns=["bag", "probability"]), y)
+    found = {"rows": bags.n_instances, "bags": len(bags), "before": before, "peak": peak, "auc": auc}
+    found |= {"cpu": laps.cpu, "clock": laps.clock, "iterations": model.n_iter_}
+    laps.end("AUC")
+    found["sweep"] = sweep_ratio(model, bags, y)
+    laps.end("sweep and bare products")
+    return found
 
 
 def auc_of_bags(table, y):
@@ -112,30 +137,39 @@ def in_a_process(function, *arguments):
         return pool.apply(function, arguments)
 
 
+HEAD = """
+| rows | bags | rounds | fit CPU s | predict CPU s | fit s | predict s | before fit MB | peak MB | sweep / bare | AUC |
+|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"""
+
+
+def line(got):
+    """Of the table."""
+    seconds = " | ".join(f"{of[name]:.1f}" for of in (got["cpu"], got["clock"]) for name in ("fit", "predict"))
+    sweep, bare = got["sweep"]
+    return (
+        f"| {got['rows']:,} | {got['bags']:,} | {got['iterations']} | {seconds} | {got['before']:.0f} | "
+        f"{got['peak']:.0f} | {sweep / bare:.2f} | {got['auc']:.2f} |"
+    )
+
+
 def main(sizes="100000,200000,400000", threads=1, learn_rows=3_000):
     threads, learn_rows = int(threads), None if str(learn_rows) == "none" else int(learn_rows)
-    print(f"D = {D}, R = {R}, bags of {SMALLEST} to {LARGEST}, {threads} thread(s), learn_rows={learn_rows}\n")
-    print("Seconds are CPU seconds, sizes are megabytes.\n")
-    print("| rows | bags | rounds | open s | fit s | predict s | before fit MB | peak MB | sweep / bare | AUC |")
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
-    rows, seconds = [], []
+    print(
+        f"D = {D}, R = {R}, bags of {SMALLEST} to {LARGEST}, {threads} thread(s), learn_rows={learn_rows}", flush=True
+    )
+    found = []
     with tempfile.TemporaryDirectory() as folder:
         for size in map(int, sizes.split(",")):
             path = Path(folder) / "table.parquet"
             in_a_process(generate, path, size)
-            got = in_a_process(measure, path, threads, learn_rows)
-            rows.append(got["rows"])
-            seconds.append(got["fit"] + got["predict"])
-            sweep, bare = got["sweep"]
-            seconds_of = " | ".join(f"{got[name]:.1f}" for name in ("open", "fit", "predict"))
-            print(
-                f"| {got['rows']:,} | {got['bags']:,} | {got['iterations']} | {seconds_of} | {got['before']:.0f} | "
-                f"{got['peak']:.0f} | {sweep / bare:.2f} | {got['auc']:.2f} |",
-                flush=True,
-            )
-    if len(rows) > 1:
-        exponent = np.polyfit(np.log(rows), np.log(seconds), 1)[0]
-        print(f"\nfit and predict grow as rows^{exponent:.2f}")
+            say(f"about {size:,} rows written")
+            found.append(in_a_process(measure, path, threads, learn_rows))
+            print(HEAD, *map(line, found), sep="\n", flush=True)
+    if len(found) > 1:
+        for kind in ("cpu", "clock"):
+            seconds = [got[kind]["fit"] + got[kind]["predict"] for got in found]
+            exponent = np.polyfit(np.log([got["rows"] for got in found]), np.log(seconds), 1)[0]
+            print(f"fit and predict grow as rows^{exponent:.2f} ({kind})")
 
 
 if __name__ == "__main__":

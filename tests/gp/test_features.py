@@ -216,3 +216,10 @@ def test_sparse_rows_under_a_linear_kernel_are_never_made_dense(standardize, mon
     monkeypatch.setattr(features.Features, "standardised", lambda *parts: pytest.fail("rows are made dense"))
     for found, right in zip(made.transform(sparse), expected, strict=True):
         np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "most", "expected"), [(1000, 10**6, 100), (64_000, 10**6, 1000), (64_000, 300, 300), (64_000, 50, 100)]
+)
+def test_very_many_rows_make_longer_chunks_up_to_a_limit(n_rows, most, expected):
+    assert features.longer_chunks(100, n_rows, most) == expected

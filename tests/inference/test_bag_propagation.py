@@ -14,7 +14,7 @@ from bagwise.evidence.counts import CountEvidence
 from bagwise.evidence.statements import count, log_potentials
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
-from bagwise.inference.bag_propagation import POINTS, BagPropagation, linearise, standard_points
+from bagwise.inference.bag_propagation import POINTS, BagPropagation, in_runs, linearise, standard_points
 from bagwise.inference.chunks import Chunk, InMemory
 from bagwise.inference.engines import Limits, by_bag_sites
 from bagwise.inference.expectation_propagation import ExpectationPropagation
@@ -415,3 +415,18 @@ def test_bags_of_ten_thousand_rows_settle():
     model = BagGP(learn=False, random_state=0).fit(Bags.from_list(rows), [0, 1] * 3)
     assert model.inference_ == "bag-ep"
     assert model.converged_
+
+
+def test_a_processor_looks_at_a_large_chunk_by_runs_of_bags_and_sees_the_same(monkeypatch):
+    rows, kappa, sizes, _ = problem(0, 12, (1, 9), 3)
+    design = Design(torch.from_numpy(rows), torch.from_numpy(kappa), segments_of(sizes))
+    own, draws = torch.arange(12.0), standard_points(3, 0)
+
+    def answer(some, numbers):
+        return *linearise(some.phi, some.kappa, some.segments, draws), numbers
+
+    whole = answer(design, own)
+    monkeypatch.setattr("bagwise.inference.bag_propagation._RUN", 10)
+    assert len(list(design.runs(10))) > 3
+    for mine, expected in zip(in_runs(answer, design, own), whole, strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-12, atol=1e-12)

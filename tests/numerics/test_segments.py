@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.numerics.segments import Segments
+from bagwise.numerics.segments import Segments, _OrderedSum
 
 
 @st.composite
@@ -56,3 +56,16 @@ def test_logsumexp_of_bags_has_the_right_gradient():
     Segments(torch.tensor([0, 2, 5])).logsumexp(x).sum().backward()
     expected = torch.cat([part.softmax(0) for part in x.detach().split([2, 3])])
     torch.testing.assert_close(x.grad, expected)
+
+
+def test_ordered_sums_are_those_of_segments_and_can_be_differentiated_twice():
+    """The way of a GPU, which keeps to the order of rows."""
+    segments = Segments(torch.tensor([0, 2, 5]))
+    x = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+
+    def summed(rows):
+        return _OrderedSum.apply(rows, segments.offsets, segments.index)
+
+    torch.testing.assert_close(summed(x), segments.sum(x), rtol=0, atol=0)
+    assert torch.autograd.gradcheck(summed, x)
+    assert torch.autograd.gradgradcheck(lambda rows: summed(rows**2), x)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal, norm
 from tests.problems import features_of, leftover_covariance, random_bags, random_labels
+from tests.sources.stored_rows import Source
 
 from bagwise import Bags, MILGPProbit
 from bagwise.bag_models.rules import AtLeastOne
@@ -153,3 +154,15 @@ def test_a_surely_negative_bag_keeps_the_digits_of_its_small_probability():
     expected = 2 * norm.cdf(-9 / np.sqrt(2))
     rule = AtLeastOne(shares=False)
     assert bag_probability(Fitted(features, posterior, rule, 0), far)[0, 0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_bags_and_instances_asked_together_get_what_each_gets_alone_and_rows_are_read_once():
+    rng = np.random.default_rng(5)
+    bags = random_bags(rng, n_bags=6)
+    source = Source(bags.X)
+    stored = Bags.from_source(source, bags.sizes, ids=list(bags.ids))
+    model = MILGPProbit(n_inducing=5, random_state=0).fit(bags, random_labels(rng, bags))
+    of_bags, of_instances = model.predict_both_proba(stored)
+    assert sum(stop - start for start, stop in source.reads) == bags.n_instances
+    np.testing.assert_array_equal(of_bags, model.predict_proba(bags))
+    np.testing.assert_array_equal(of_instances, model.predict_instance_proba(bags))

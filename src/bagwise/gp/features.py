@@ -21,8 +21,11 @@ from bagwise.gp.ground import make_ground, projected_ground, standardised_rows
 from bagwise.gp.inducing import inducing_rows, sample_rows
 from bagwise.numerics.linalg import cholesky, owned, whiten
 from bagwise.numerics.segments import Segments
+from bagwise.sources.ahead import one_ahead
 
 CHUNK_ROWS = 32_768  # where chunks begin must not depend on the device: sums would round otherwise
+_CHUNKS = 64  # that very many rows make: every chunk takes time of its own in every sweep …
+_CHUNK_FEATURES = 2**26  # … but holds no more numbers than these for that reason
 _CHUNK_ENTRIES = 2**24  # of dense rows at a time, where there are very many columns
 _BLOCK_ROWS = {"cpu": 2048, "cuda": 131_072}  # of which a kernel is computed at once
 _TENSORS = ("inducing", "lower", "shift", "scale", "projection")
@@ -35,6 +38,14 @@ class Design(NamedTuple):
     kappa: Tensor
     segments: Segments
     offset: Tensor | None = None  # (n,) a known part of f besides φᵀv, where rows stand for whole bags
+
+    def runs(self, rows: int) -> Iterator[tuple[slice, "Design"]]:
+        """Runs of whole bags of about so many rows, with the numbers of their bags."""
+        offsets = self.segments.offsets
+        for bags in bag_slices(offsets.cpu().numpy(), rows):
+            own = offsets[bags.start : bags.stop + 1]
+            some = slice(int(own[0]), int(own[-1]))
+            yield bags, Design(self.phi[some], self.kappa[some], Segments(own - own[0]))
 
 
 @dataclass(frozen=True)
@@ -117,8 +128,8 @@ class Features:
     def parts(self, bags: Bags, sizes: NDArray[np.int64] | None = None) -> Iterator[tuple[slice, Bags, Design]]:
         """The same with the bags of each part themselves, their rows in memory."""
         inverse = self._inverse()
-        for part in chunk_slices(bags):
-            some = bags[part].in_memory()
+        read = ((part, bags[part].in_memory()) for part in chunk_slices(bags, self.n_columns))
+        for part, some in one_ahead(read) if bags.stays_in_file else read:
             yield part, some, self._design(some, some.totals if sizes is None else sizes[part], inverse)
 
     def design(self, bags: Bags) -> Design:
@@ -132,7 +143,9 @@ class Features:
         if self.size_range is not None:
             phi[:, self.n_inducing] = segments.spread(self.log_sizes(sizes))
         _refuse_lost_rows(phi, kappa, some)
-        kappa += self.effect.size**2
+        if self.effect.size > 0.0:
+            variance = np.square(self.effect.size * self.effect.relative(some.X))
+            kappa += torch.as_tensor(variance, dtype=kappa.dtype, device=kappa.device)
         return Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:
@@ -307,9 +320,20 @@ def traced_design(
     return Design(torch.cat(columns, dim=1) if len(columns) > 1 else phi, kappa, segments)
 
 
-def chunk_slices(bags: Bags) -> Iterator[slice]:
-    """The bags of every chunk: a matter of their sizes and of the number of features alone."""
-    return bag_slices(bags.offsets, max(1, min(CHUNK_ROWS, _CHUNK_ENTRIES // bags.n_features)))
+def chunk_slices(bags: Bags, n_columns: int) -> Iterator[slice]:
+    """The bags of every chunk: a matter of their sizes and of the numbers of columns alone."""
+    return bag_slices(bags.offsets, chunk_rows(bags.n_instances, bags.n_features, n_columns))
+
+
+def chunk_rows(n_rows: int, n_features: int, n_columns: int) -> int:
+    """How many rows a chunk has, about."""
+    rows = longer_chunks(CHUNK_ROWS, n_rows, _CHUNK_FEATURES // n_columns)
+    return max(1, min(rows, _CHUNK_ENTRIES // n_features))
+
+
+def longer_chunks(rows: int, n_rows: int, most: int) -> int:
+    """Rows of a chunk where there are so many in all: more than usual of very many, but not more than ``most``."""
+    return max(rows, min(n_rows // _CHUNKS, most))
 
 
 def bag_slices(offsets: NDArray[np.int64], rows: int) -> Iterator[slice]:

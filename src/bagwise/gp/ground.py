@@ -123,7 +123,8 @@ def standardised_rows(X: Any, shift: Tensor, scale: Tensor, projection: Tensor |
         rows = _unit_rows(X) @ projection.cpu().double().numpy()
         return torch.tensor(np.asarray(rows), dtype=shift.dtype, device=shift.device)
     dense = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
-    return torch.tensor(dense, dtype=shift.dtype, device=shift.device).sub_(shift).div_(scale)  # a copy of this chunk
+    there = torch.tensor(dense).to(shift.device)  # as they are: half the bytes where they are in single precision
+    return there.to(shift.dtype).sub_(shift).div_(scale)
 
 
 def _unit_rows(X: Any) -> Any:

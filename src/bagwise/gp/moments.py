@@ -1,5 +1,6 @@
 """Mean and standard deviation of every column of the rows, a bounded number of rows at a time."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from bagwise.sources.ahead import one_ahead
 from bagwise.sources.rows import StoredRows
 
 Floats = NDArray[np.float64]
@@ -73,10 +75,16 @@ def _dense_summary(X: Any) -> ColumnSummary:
 def _pass_over(X: Any, shift: Any = 0.0, unit: Any = 1.0, columns: Any = slice(None)) -> _Course:
     width = len(np.arange(X.shape[1])[columns])
     course = _Course(0, np.zeros(width), np.zeros(width), np.full(width, np.inf), np.full(width, -np.inf))
-    for start in range(0, X.shape[0], _ROWS):
-        rows = np.asarray(X[start : start + _ROWS], dtype=np.float64)[:, columns]
-        course = _joined(course, (rows - shift) / unit)
+    for rows in _blocks(X):
+        course = _joined(course, (np.asarray(rows, dtype=np.float64)[:, columns] - shift) / unit)
     return course
+
+
+def _blocks(X: Any) -> Iterator[Any]:
+    """Some rows at a time; of those in a file the next are read meanwhile."""
+    if isinstance(X, StoredRows):
+        return one_ahead(X.blocks(_ROWS))
+    return (X[start : start + _ROWS] for start in range(0, X.shape[0], _ROWS))
 
 
 def _joined(course: _Course, rows: Floats) -> _Course:

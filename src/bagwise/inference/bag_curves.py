@@ -12,6 +12,7 @@ and reaching beyond all of it. a = Σᵢ E[h(−zᵢ)]/sᵢ φᵢ is the average
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -25,6 +26,7 @@ from bagwise.inference.bag_propagation import (
     Pooled,
     draws_of,
     has_label,
+    in_runs,
     labelled_design,
     pooled_chunk,
     standardised,
@@ -89,7 +91,8 @@ def turn_step(chunk: Chunk, pooled: Pooled, look: Look) -> tuple[Sums, Pooled]:
     before = pooled.bag_rows().rows
     lengths = _spreads(before, look.belief)
     seen, new = _seen(chunk, look)
-    rows = _unit(_unit(before, look.belief).lerp(_unit(_directions(seen, new), look.belief), look.share), look.belief)
+    (towards,) = in_runs(lambda some: (_directions(some, new),), seen)
+    rows = _unit(_unit(before, look.belief).lerp(_unit(towards, look.belief), look.share), look.belief)
     turned = pooled_chunk(chunk, has_label(chunk), BagRows(rows, torch.zeros_like(lengths)))
     return {}, Pooled(turned, _rescaled(pooled.sites, lengths), pooled.n_labelled)
 
@@ -98,8 +101,9 @@ def curve_step(chunk: Chunk, pooled: Pooled, look: Look) -> tuple[Sums, Pooled]:
     """The curves of the bags along their directions at the present q(v)."""
     seen, draws = _seen(chunk, look)
     labels = chunk.evidence.labels[has_label(chunk)]
-    curves = _curves(seen, pooled.bag_rows().rows, look.belief, draws, labels, chunk.evidence.noise)
-    evidence = BagCurves(pooled.chunk.evidence, *curves)
+    curves = partial(_curves, belief=look.belief, draws=draws, noise=chunk.evidence.noise)
+    places, logs, distance = in_runs(curves, seen, pooled.bag_rows().rows, labels)
+    evidence = BagCurves(pooled.chunk.evidence, places, logs, distance)
     return {}, pooled._replace(chunk=pooled.chunk._replace(evidence=evidence))
 
 
@@ -137,7 +141,7 @@ def _rescaled(sites: Sites | None, lengths: Tensor) -> Sites:
 
 
 def _curves(
-    design: Design, rows: Tensor, belief: Belief, draws: Tensor, labels: Tensor, noise: float
+    design: Design, rows: Tensor, labels: Tensor, *, belief: Belief, draws: Tensor, noise: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Places, (13.4) there, and their distance. From place to place zᵢ moves by cov(zᵢ, u)/var u = bᵢ."""
     scaled = design.phi * torch.rsqrt(1.0 + design.kappa)[:, None]
@@ -150,15 +154,20 @@ def _curves(
     reach = b * spread(sd)[:, None]
     steps = torch.arange(-_REACH, _REACH + 0.5 * _APART, _APART, dtype=rows.dtype, device=rows.device)
     logs = []
-    for step in steps:
-        seen = in_stretches(lambda z, far, step=step: log_negative_side(z + far * step), middle, reach)
-        negative = design.segments.sum(seen)
-        logs.append(_log_label(negative, labels, noise).logsumexp(1) - math.log(draws.shape[1]))
-    return centre + sd[:, None] * steps, torch.stack(logs, dim=1), _APART * sd
+    for some in torch.split(steps, 1 if rows.device.type == "cpu" else len(steps)):
+        negative = design.segments.sum(in_stretches(partial(_log_negatives, steps=some), middle, reach))
+        by_step = negative.reshape(len(negative), len(some), -1)
+        logs.append(_log_label(by_step, labels[:, None], noise).logsumexp(2) - math.log(draws.shape[1]))
+    return centre + sd[:, None] * steps, torch.cat(logs, dim=1), _APART * sd
+
+
+def _log_negatives(z: Tensor, far: Tensor, steps: Tensor) -> Tensor:
+    """log cdf(−z) of every row at every step under every draw, (n, steps · S)."""
+    return log_negative_side((z[:, None] + far[:, None] * steps[:, None]).flatten(1))
 
 
 def _log_label(negative: Tensor, labels: Tensor, noise: float) -> Tensor:
-    """log P(label) from the log probability that no instance is positive, (b, S)."""
+    """log P(label) from the log probability that no instance is positive."""
     log_z = torch.where(labels == 1, log_at_least_one(torch.log(-negative)), negative)
     if noise == 0:
         return log_z

@@ -1,5 +1,6 @@
-"""The one Cholesky factorisation, and what is done with its factor."""
+"""The one Cholesky factorisation, what is done with its factor, and second derivatives of a function."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -54,7 +55,7 @@ def weighted_gram(rows: Tensor, weights: Tensor) -> Tensor:
     """Σ wᵢ rowᵢ rowᵢᵀ, a stretch of rows that fits the cache at a time; one corner follows by symmetry."""
     half, columns = rows.shape[1] // 2, rows.shape[1]
     whole = rows.new_zeros(columns, columns)
-    for some, weight in zip(torch.split(rows, _CACHED_ROWS), torch.split(weights, _CACHED_ROWS), strict=True):
+    for some, weight in zip(*(torch.split(part, _together(rows)) for part in (rows, weights)), strict=True):
         weighted = weight[:, None] * some
         whole[:half, :half] += some[:, :half].T @ weighted[:, :half]
         whole[:, half:] += some.T @ weighted[:, half:]
@@ -68,9 +69,14 @@ def squared_lengths(rows: Tensor, lower: Tensor) -> Tensor:
     return torch.cat(
         [
             (some[:, :half] @ lower[:half, :half].mT).square().sum(1) + (some @ lower[half:].mT).square().sum(1)
-            for some in torch.split(rows, _CACHED_ROWS)
+            for some in torch.split(rows, _together(rows))
         ]
     )
+
+
+def _together(rows: Tensor) -> int:
+    """How many rows are worked on together: those that fit the cache of a processor, all of them on a GPU."""
+    return _CACHED_ROWS if rows.device.type == "cpu" else max(1, len(rows))
 
 
 def whiten(lower: Tensor, b: Tensor) -> Tensor:
@@ -93,3 +99,13 @@ def solve_factor(lower: Tensor, b: Tensor) -> Tensor:
 def logdet(lower: Tensor) -> Tensor:
     """log det A from the factor of A."""
     return 2.0 * lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+def second_derivatives(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """All of them at a point (R,), (R, R): one batched backward pass."""
+    point = at.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(function(point), point, create_graph=True)
+    (rows,) = torch.autograd.grad(
+        slope, point, torch.eye(len(at), dtype=at.dtype, device=at.device), is_grads_batched=True
+    )
+    return rows

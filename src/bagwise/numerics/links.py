@@ -16,7 +16,7 @@ from scipy.special import roots_hermitenorm
 from torch import Tensor
 
 from bagwise.numerics.blocks import blocks
-from bagwise.numerics.special import hazard, log_ndtr, log_sigmoid
+from bagwise.numerics.special import hazard, log_ndtr, log_negative_chance, log_sigmoid
 
 _HERMITE_NODES, _MOST_NODES = 32, 256  # of one integral; the other rule has 161
 _LOGISTIC_REACH, _LOGISTIC_STEP = 40.0, 0.5  # the logistic density beyond 40 is below 1e-17
@@ -39,6 +39,7 @@ class Link(NamedTuple):
     expected: Callable[[Tensor, Tensor], Tensor]  # E P(positive | a) for a ~ N(mean, variance)
     score: Callable[[Tensor, Tensor], Tensor]  # (n, S), (n,): the b with P(positive | b) = E P(positive | N(a, κ))
     chances: Callable[[Tensor], tuple[Tensor, Tensor]]  # P(positive | a), P(negative | a), each with all its digits
+    log_negative: Callable[[Tensor], Tensor]  # log P(negative | a), quickly: where it is below −680 to first order only
 
 
 def _logistic_slope(a: Tensor) -> Tensor:
@@ -132,6 +133,10 @@ def _hermite_log_odds(centre: Tensor, spread: Tensor, nodes: Floats, weights: Fl
     return torch.where(odds.isinf(), centre, odds)  # beyond ±700 one of the two is not a number any more
 
 
+def _logistic_log_negative(a: Tensor) -> Tensor:
+    return log_sigmoid(-a)
+
+
 def _logistic_chances(score: Tensor) -> tuple[Tensor, Tensor]:
     return torch.sigmoid(score), torch.sigmoid(-score)
 
@@ -144,6 +149,16 @@ LOGISTIC = Link(
     logistic_expected,
     _logistic_score,
     _logistic_chances,
+    _logistic_log_negative,
 )
-PROBIT = Link("probit", log_ndtr, hazard, _probit_bend, _probit_expected, _probit_score, _probit_chances)
+PROBIT = Link(
+    "probit",
+    log_ndtr,
+    hazard,
+    _probit_bend,
+    _probit_expected,
+    _probit_score,
+    _probit_chances,
+    log_negative_chance,
+)
 LINKS = {link.name: link for link in (LOGISTIC, PROBIT)}

@@ -1,6 +1,6 @@
 """Reductions over ragged segments of rows, without padding and without a loop (theory section 0.2)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +29,22 @@ class BagWeights(NamedTuple):
 ONCE = BagWeights()
 
 
+class _OrderedSum(torch.autograd.Function):
+    """Sums of segments, row after row, which can be differentiated any number of times."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, offsets: Tensor, index: Tensor) -> Tensor:
+        """One sum for every segment and column."""
+        ctx.save_for_backward(index)
+        return torch.segment_reduce(x.contiguous(), "sum", offsets=offsets, axis=0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        """What a segment is given goes to each of its rows."""
+        (index,) = ctx.saved_tensors
+        return gradient.index_select(0, index), None, None
+
+
 class Segments:
     """Where the bags lie in a run of rows, and reductions over each of them along the first dimension."""
 
@@ -44,11 +60,14 @@ class Segments:
         """Sum over each bag, differentiable any number of times.
 
         Rows are added in their order either way, so the two ways agree to the last bit. (On a GPU the first does not
-        keep to an order, and the second has a first derivative only.)
+        keep to an order, and takes many times as long.)
         """
-        wide = x.ndim > 1 and x.shape[1] >= _WIDE and x.device.type == "cpu"
-        if wide or x.requires_grad:
+        wide = x.ndim > 1 and x.shape[1] >= _WIDE
+        if x.device.type == "cpu" and (wide or x.requires_grad):
             return x.new_zeros(len(self), *x.shape[1:]).index_add(0, self.index, x)
+        if x.requires_grad:
+            total: Tensor = _OrderedSum.apply(x, self.offsets, self.index)  # type: ignore[no-untyped-call]
+            return total
         return torch.segment_reduce(x, "sum", offsets=self.offsets, axis=0)
 
     def max(self, x: Tensor) -> Tensor:

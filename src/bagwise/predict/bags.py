@@ -25,6 +25,13 @@ def instance_probability(features: Features, posterior: Posterior, bags: Bags) -
     return torch.cat(parts).cpu().numpy()
 
 
+def both_probabilities(fitted: Fitted, bags: Bags) -> tuple[Array, Array]:
+    """P(the bag is positive), (B, K), and P(y* = 1), (N, K), in one pass over the rows."""
+    parts = [(fitted.rule.probability(latent), latent.probability) for latent in fitted.latent(bags)]
+    of_bags, of_instances = (torch.cat(values).cpu().numpy() for values in zip(*parts, strict=True))
+    return of_bags, of_instances
+
+
 def instance_spread(features: Features, posterior: Posterior, bags: Bags) -> Array:
     """Standard deviation of P(y* = 1 | f) under q(f), (N, K): how far the probability itself is open.
 

@@ -138,13 +138,14 @@ def collect(
     truth = (
         y if y is None else truth_of(_checked_labels(y, bags), classes) if stated is None else holds_positive(stated)
     )
+    of_bags, of_instances = (_columns(positive_proba(part, classes)) for part in _probabilities(model, bags, asked))
     return Answers(
         bags=bags,
         labels=label_names(model, labels),
         several=np.ndim(classes) == 2,
-        bag_probability=_columns(positive_proba(model.predict_proba(bags), classes)),
+        bag_probability=of_bags,
         bag_truth=None if truth is None else _columns(truth),
-        instance_probability=_columns(positive_proba(model.predict_instance_proba(bags, **asked), classes)),
+        instance_probability=of_instances,
         instance_truth=None
         if instance_y is None
         else _columns(instance_truth(_per_instance(instance_y, bags), classes)),
@@ -153,6 +154,14 @@ def collect(
         words=class_words(classes),
         given=given is not None,
     )
+
+
+def _probabilities(model: Any, bags: Bags, asked: dict[str, Any]) -> tuple[Floats, Floats]:
+    """Of bags and of instances; with one pass over the rows where the model can."""
+    if model.abilities.together and not asked:
+        both: tuple[Floats, Floats] = model.predict_both_proba(bags)
+        return both
+    return model.predict_proba(bags), model.predict_instance_proba(bags, **asked)
 
 
 def _collect_outcomes(model: Any, bags: Bags, y: Any, instance_y: Any, names: tuple[str, ...]) -> Answers:

@@ -60,8 +60,8 @@ def on(
     threads : int
         Number of threads of every step. One process with the same number gives the same model to the last bit.
     chunks_per_task : int
-        How many chunks (of some 30,000 rows) make one task: a power of two. Increase it where tasks take much less
-        than a second.
+        How many chunks (of some 30,000 rows, or a 64th part of very many) make one task: a power of two. Increase it
+        where tasks take much less than a second.
     checkpoint : str, path or None
         Folder that the client and all workers can see, for what is needed to go on: another client that starts the
         same fit on the same bags continues from there, to the same model. It is emptied at the end. None keeps
@@ -133,7 +133,7 @@ class Cluster:
         """Features are computed by the workers, once."""
         parts = [
             ChunkParts(bags[part], model.chunk(part, features.dtype, features.device), int(model.offsets[part.start]))
-            for part in chunk_slices(bags)
+            for part in chunk_slices(bags, features.n_columns)
         ]
         groups = _by(self._size, parts)
         stated = [part.evidence for part in parts]

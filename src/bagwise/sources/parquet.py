@@ -115,7 +115,7 @@ class ParquetRows:
     def _batches(self, group: _Group) -> Iterator[NDArray[Any]]:
         file = opened_parquet(self._stamps[group.file].path, pre_buffer=False)
         rows = max(1, _BATCH_ENTRIES // len(self._columns))
-        for batch in file.iter_batches(rows, row_groups=[group.number], columns=self._columns, use_threads=False):
+        for batch in file.iter_batches(rows, row_groups=[group.number], columns=self._columns):
             if batch.num_rows:
                 yield self._numbers(batch)
 

@@ -1,5 +1,6 @@
 """Rows of a source, read on demand: a stand-in for a matrix that need not fit into memory."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -12,6 +13,7 @@ from bagwise.sources.arrays import JoinedRows
 Ints = NDArray[np.int64]
 
 _BLOCK = 8192  # rows of a source that are read together when single rows of it are asked for
+_READING = threading.RLock()  # one thread reads at a time: a source remembers where it stopped, or reads from another
 
 
 class RowSource(Protocol):
@@ -179,7 +181,8 @@ class StoredRows:
         return out
 
     def _checked(self, first: int, size: int) -> NDArray[Any]:
-        values = np.asarray(self._source.read(int(first), int(first + size)))
+        with _READING:
+            values = np.asarray(self._source.read(int(first), int(first + size)))
         if values.shape != (size, self.shape[1]):
             raise BagDataError(
                 f"rows {first} to {first + size} of the source have shape {values.shape}; expected "

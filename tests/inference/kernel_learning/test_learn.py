@@ -156,6 +156,36 @@ def test_very_many_rows_must_promise_more_for_another_kernel():
     assert learn._stays(Search(), Search(), 1, many)
 
 
+def test_very_many_rows_are_judged_after_a_tenth_of_them():
+    assert learn._row_limits(2_000) == [2_000]
+    assert learn._row_limits(1_000_000) == [3_000, 30_000, 1_000_000]
+    assert learn._row_limits(10_000_000) == [3_000, 30_000, 300_000, 10_000_000]
+
+
+def test_stages_between_keep_bags_whole(monkeypatch):
+    monkeypatch.setattr(learn, "STAGES", (30,))
+    monkeypatch.setattr(learn, "LATER_STAGES", (300,))
+    monkeypatch.setattr(learn, "LEAST_BAGS", 2)
+    monkeypatch.setattr(learn, "MOST_OF_A_BAG", 5)
+    bags = Bags(np.zeros((6000, 1)), np.repeat(np.arange(300), 20))
+    found = [some for some, _ in stages(bags, labels_of(np.arange(300) % 2, bags))]
+    assert [(len(some), some.n_instances) for some in found] == [(6, 30), (15, 300), (300, 6000)]
+
+
+def test_many_rows_refine_what_fewer_have_found(problem, monkeypatch):
+    bags, y = problem
+    monkeypatch.setattr(learn, "STAGES", (80,))
+    monkeypatch.setattr(learn, "LEAST_BAGS", 5)
+    asked = []
+    refine = learn.EvidenceSearch.refine
+    monkeypatch.setattr(learn.EvidenceSearch, "refine", lambda self, *rest: asked.append(1) or refine(self, *rest))
+    staged = learn_features(start(bags), bags, labels_of(y, bags), settings(by_bags=False), SILENT)
+    assert asked
+    monkeypatch.setattr(learn, "STAGES", (80, 10_000))
+    whole = learn_features(start(bags), bags, labels_of(y, bags), settings(by_bags=False), SILENT)
+    assert staged.trace.values[-1] > whole.trace.values[-1] - 2 * learn._STAYS_OF_MANY
+
+
 def test_at_least_so_many_bags_take_part_however_large_they_are():
     sizes = np.full(80, 600)
     index = np.repeat(np.arange(80), sizes)

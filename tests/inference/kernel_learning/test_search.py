@@ -277,3 +277,68 @@ def test_the_gain_that_a_step_of_newton_promises_is_that_of_a_parabola():
     block.set(np.array([2.0]))
     assert first.expected_gain(first.inverse_curvature, 1.0) == pytest.approx(2.0, rel=1e-3)
     assert first.expected_gain(first.inverse_curvature, 0.5) == pytest.approx(1.0, rel=1e-3)
+
+
+# ---------------------------------------------------------------- Newton's method, where evaluations are dear
+
+
+def bowl(x):
+    """Largest (3) at (0.3, −0.2), with curvatures 40 and 2."""
+    return 3.0 - 20.0 * (x[0] - 0.3) ** 2 - (x[1] + 0.2) ** 2
+
+
+def refined(block, objective, curvature, enough=0.05):
+    counted = []
+
+    def judge():
+        counted.append(1)
+        return objective(block.tensor)
+
+    found = EvidenceSearch([block], differentiated(judge)).refine(np.asarray(curvature), enough, 50, SILENT)
+    return *found, len(counted)
+
+
+def test_newton_with_the_right_curvature_is_there_after_one_step():
+    block = Numbers([0.0, 0.5])
+    trace, steps, evaluations = refined(block, bowl, np.diag([1 / 40, 1 / 2]))
+    assert (steps, evaluations) == (1, 2)
+    assert block.get() == pytest.approx([0.3, -0.2], abs=1e-8)
+    assert trace.converged
+
+
+@pytest.mark.parametrize("times", [0.2, 5.0])
+def test_newton_with_a_wrong_curvature_comes_as_near_as_asked(times):
+    block = Numbers([0.0, 0.5])
+    trace, _, evaluations = refined(block, bowl, times * np.diag([1 / 40, 1 / 2]))
+    assert bowl(block.tensor) > 3.0 - 0.2
+    assert evaluations < 12
+    assert trace.converged
+
+
+def test_newton_stays_where_a_step_promises_too_little():
+    block = Numbers([0.3, -0.2 + 0.1])
+    trace, steps, evaluations = refined(block, bowl, np.diag([1 / 40, 1 / 2]))
+    assert (steps, evaluations) == (0, 1)
+    assert block.get() == pytest.approx([0.3, -0.1])
+    assert trace.converged
+
+
+def test_newton_goes_around_points_that_cannot_be_evaluated():
+    def walled(x):
+        if bool(x[1] < -0.15):
+            raise NumericalError("there is nothing")
+        return bowl(x)
+
+    block = Numbers([0.0, 0.5])
+    refined(block, walled, np.diag([1 / 40, 1 / 2]))
+    assert bowl(block.tensor) > bowl(torch.tensor([0.0, 0.5]))
+    nowhere = Numbers([0.0, -0.5])
+    with pytest.raises(NumericalError):
+        refined(nowhere, walled, np.diag([1 / 40, 1 / 2]))
+
+
+def test_the_curvature_a_search_has_seen_serves_the_next_one():
+    block = Numbers([0.0, 0.5])
+    first = EvidenceSearch([block], differentiated(lambda: bowl(block.tensor)))
+    first.run(1, 100, random(), SILENT)
+    np.testing.assert_allclose(np.diag(first.known_curvature()), [1 / 40, 1 / 2], rtol=0.3)

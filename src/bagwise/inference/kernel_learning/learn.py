@@ -16,14 +16,14 @@ from bagwise.bags import Bags, ragged_ranges
 from bagwise.evidence.classes import ClassEvidence
 from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
-from bagwise.gp.features import Features, reassembled
+from bagwise.gp.features import Features, longer_chunks, reassembled
 from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.inference.chunks import BagModel, OfColumn
 from bagwise.inference.kernel_learning.by_bags import ROUGH, ByBags
 from bagwise.inference.kernel_learning.by_classes import ByClasses
 from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMessages
 from bagwise.inference.kernel_learning.by_moments import MomentEvidence
-from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows, RowsHere
+from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows, RowsHere, most_rows
 from bagwise.inference.kernel_learning.search import (
     Block,
     EvidenceSearch,
@@ -36,11 +36,13 @@ from bagwise.inference.kernel_learning.search import (
 from bagwise.inference.loop import Trace, Watch
 
 STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
+LATER_STAGES = (300_000, 3_000_000, 30_000_000)  # between them, where ten times as many are to come
 LEAST_BAGS = 60  # however large they are …
 LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
 _STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays …
-_STAYS_OF_MANY = 0.5  # … and where more rows are judged than in any stage but the last
+_STAYS_OF_MANY = 0.5  # … and where more rows are judged than in the first stages
+_FEW_PARAMETERS = 200  # whose curvature is a matrix
 
 Ints = NDArray[np.int64]
 AnyEvidence = CountEvidence | ClassEvidence
@@ -119,14 +121,14 @@ def learn_features(
     for some, stated in _stages(bags, evidence, settings):
         judge = _judge(LearningSet(features, kernel, inducing, some, stated), settings)
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
-        if last is not None and _stays(search, *last, some):
-            break
         if last is None and begin is None and isinstance(judge, ByBags):
             parameters.set(_best_start(parameters, judge))
-        restarts = settings.n_restarts if last is None else 1
-        traces.append(search.run(restarts, iteration_limit(free), settings.random, watch))
+        trace = _searched(search, last, some, settings, watch)
+        if trace is None:
+            break
+        traces.append(trace)
         last = search, len(some)
-        if traces[-1].interrupted or not traces[-1].converged:
+        if trace.interrupted or not trace.converged:
             break
     origin = f"{features.origin}, then learned" if settings.learn_inducing else None
     made = reassembled(features, kernel=kernel, inducing=inducing.detach(), origin=origin)
@@ -143,6 +145,31 @@ def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
         with suppress(NumericalError):
             values.append((judge.value() - 0.5 * float(away @ away), start))
     return max(values, key=lambda pair: pair[0])[1] if values else starts[0]
+
+
+def _searched(
+    search: EvidenceSearch,
+    last: tuple[EvidenceSearch, int] | None,
+    now: Bags,
+    settings: LearningSettings,
+    watch: Watch,
+) -> Trace | None:
+    """The course of a search; None where these bags promise too little to leave the kernel that fewer have found.
+
+    Very many rows are judged a few times only: the curvature that fewer have shown says where to look.
+    """
+    limit = iteration_limit(search.free)
+    if last is None:
+        return search.run(settings.n_restarts, limit, settings.random, watch)
+    before, n_before = last
+    if now.n_instances > STAGES[-1] and search.free <= _FEW_PARAMETERS:
+        with suppress(NumericalError):
+            curvature = before.known_curvature() * (n_before / len(now))
+            trace, steps = search.refine(curvature, _STAYS_OF_MANY, limit, watch)
+            return trace if steps or trace.interrupted else None
+    elif _stays(search, *last, now):
+        return None
+    return search.run(1, limit, settings.random, watch)
 
 
 def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, now: Bags) -> bool:
@@ -174,17 +201,25 @@ def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> It
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
     allowed = len(order) if settings.rows is None else bags_within(kept[order], settings.rows, 1)
     before = 0
-    for limit in (*(rows for rows in STAGES if rows < most), most)[: 1 if settings.one_stage else None]:
+    for limit in _row_limits(most)[: 1 if settings.one_stage else None]:
         if limit == total:
             yield bags[stating], evidence.of_bags(stating)
             return
-        count = min(bags_within(kept[order], limit, _least_bags(evidence)), allowed)
+        later = limit in LATER_STAGES and limit < most  # rows of these stay in their file
+        count = min(bags_within((bags.sizes if later else kept)[order], limit, _least_bags(evidence)), allowed)
         if count > before:
             chosen = np.sort(order[:count])
-            yield thinned(bags[chosen], evidence.of_bags(chosen), settings)
+            some = bags[chosen], evidence.of_bags(chosen)
+            yield some if later else thinned(*some, settings)
         if count == len(stating) and bags.sizes[stating].max() <= MOST_OF_A_BAG:
             return
         before = count
+
+
+def _row_limits(most: int) -> list[int]:
+    """How many rows the searches are of, ``most`` in the last."""
+    later = [rows for rows in LATER_STAGES if 10 * rows <= most]
+    return [*(rows for rows in STAGES if rows < most), *later, most]
 
 
 def _least_bags(evidence: AnyEvidence) -> int:
@@ -244,7 +279,8 @@ class LearningSet(NamedTuple):
         return RowsHere(*self._parts(whole))
 
     def _parts(self, whole: bool) -> tuple[Features, Any, Tensor, Bags, BagModel, int]:
-        size = self.bags.n_instances if whole else CHUNK_ROWS
+        n_rows = self.bags.n_instances
+        size = n_rows if whole else longer_chunks(CHUNK_ROWS, n_rows, most_rows(self.features))
         model = (
             ProbitClasses(self.evidence) if isinstance(self.evidence, ClassEvidence) else ProbitCounts(self.evidence)
         )

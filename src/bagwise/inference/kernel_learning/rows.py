@@ -22,6 +22,9 @@ from bagwise.inference.places import PLACE, Extent
 from bagwise.numerics.segments import Segments
 
 CHUNK_ROWS = 8192
+_GRAPH_BYTES = 2**30  # that a backward pass through a chunk of very many rows may hold …
+_TABLES = 6  # … in so many tables of features …
+_NUMBERS = 768  # … and so many numbers besides for every row
 _INDUCING = "inducing inputs"  # no parameter of a kernel has a name with a blank
 
 Value = Callable[[Chunk, Any, Told], Tensor]  # what a chunk, with what it remembers, adds to something differentiable
@@ -63,6 +66,11 @@ class AtKernel(NamedTuple):
         """What is learned, by name."""
         named = {name: value for name, value in self.kernel.named_parameters() if value.requires_grad}
         return {**named, _INDUCING: self.inducing} if self.inducing.requires_grad else named
+
+
+def most_rows(features: Features) -> int:
+    """Rows of a chunk at most, however many there are: a backward pass holds several times what the features take."""
+    return _GRAPH_BYTES // ((_TABLES * features.n_columns + _NUMBERS) * features.dtype.itemsize)
 
 
 def _sources(features: Features, bags: Bags, model: BagModel, chunk_rows: int) -> Iterator[_Source]:

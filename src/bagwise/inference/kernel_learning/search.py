@@ -7,7 +7,8 @@ point that could be evaluated is what remains in the end.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from bagwise.exceptions import NumericalError
 from bagwise.inference.loop import Trace, Watch, progress
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 _NAME = "log evidence + log prior"
 _LAST, _NOTHING = 5, 1e-2  # evaluations, and nats gained over them
@@ -27,6 +29,8 @@ _GAIN = 1e-6  # relative gain of an iteration below which the search has settled
 _MANY, _COARSE_GAIN = 50, 1e-4  # … and with more parameters than that, which creep along flat directions for ever
 _ITERATIONS, _MOST_ITERATIONS = 50, 200  # the first and one more for every parameter, at most the second
 _IDLE = 4  # evaluations in a row that gain no more than the judge may be off by, after which the search is over
+_LENGTHS = (1.0, 0.25, 0.05)  # of a step of Newton's method that are tried
+_FARTHEST = 1.0  # that such a step moves a parameter
 _SPARE_STARTS = 3  # draws of the prior to try where no start could be evaluated
 
 
@@ -89,6 +93,11 @@ class EvidenceSearch:
         self.inverse_curvature: Callable[[Vector], Vector] = lambda vector: vector
         self._advance: Callable[[float], None] = lambda value: None
 
+    @property
+    def free(self) -> int:
+        """Number of parameters."""
+        return len(self._centre)
+
     def run(self, n_restarts: int, max_iter: int, random: np.random.RandomState, watch: Watch) -> Trace:
         """Search from the current values and from further draws of the prior; leaves the best in place.
 
@@ -112,18 +121,64 @@ class EvidenceSearch:
                         converged = settled
             except KeyboardInterrupt:
                 interrupted = True
+        return self._ended(converged, interrupted)
+
+    def _ended(self, converged: bool, interrupted: bool) -> Trace:
+        """The best values in place, and the course of the search."""
         self._set(self._best_at)
         for block in self._blocks:
             block.clear()
         course = np.array(self._course)
         return Trace(_NAME, course, np.zeros_like(course), converged and math.isfinite(self._best), interrupted)
 
+    def refine(self, inverse_curvature: Matrix, enough: float, max_iter: int, watch: Watch) -> tuple[Trace, int]:
+        """Newton's method from the current values, for a judge of many bags whose curvature fewer have shown.
+
+        It ends where one more step promises less than ``enough`` nats, or the last one has gained less; says how many
+        steps were made, too.
+        """
+        start, steps, settled, interrupted = self._get(), 0, False, False
+        self._visited = [start]
+        with progress(watch, None, _NAME) as self._advance:
+            try:
+                here, inverse = self._standing(start), inverse_curvature
+                while steps < max_iter and not settled:
+                    step = _bounded(inverse @ here.slope)
+                    there = self._risen(here, step) if here.expected_gain(inverse) >= enough else None
+                    settled = there is None or there.value - here.value < enough
+                    if there is not None:
+                        inverse = _updated(inverse, there.point - here.point, here.slope - there.slope)
+                        steps, here = steps + 1, there
+                self.inverse_curvature = inverse.__matmul__
+            except KeyboardInterrupt:
+                interrupted = True
+        return self._ended(settled, interrupted), steps
+
+    def _standing(self, point: Vector) -> "_Standing":
+        value, slope = self._evaluate(point)
+        if self._failures:
+            raise NumericalError("the log evidence cannot be evaluated there.")
+        return _Standing(point, -value, -slope)
+
+    def _risen(self, here: "_Standing", step: Vector) -> "_Standing | None":
+        """Where a step leads, or a part of it, if that is no lower than here, as far as the judge can tell."""
+        for length in _LENGTHS:
+            with suppress(NumericalError):
+                there = self._standing(here.point + length * step)
+                if there.value > here.value - self._rough:
+                    return there
+        return None
+
+    def known_curvature(self) -> Matrix:
+        """The inverse curvature that the search has seen, as a matrix."""
+        return np.array([self.inverse_curvature(one) for one in np.eye(len(self._centre))])
+
     def _climb(self, point: Vector, options: dict[str, float]) -> bool:
         """Search from one point; says whether it settled."""
         self._reached, self._before, self._idle = -math.inf, -math.inf, 0
         self._seen, self._visited = {}, [point]
         try:
-            found = minimize(self._evaluate, point, jac=True, method="L-BFGS-B", options=options, callback=self._look)
+            found = minimize(self._patient, point, jac=True, method="L-BFGS-B", options=options, callback=self._look)
         except _Enough:
             return True
         return not self._failures and (bool(found.success) or self._settled())
@@ -184,9 +239,14 @@ class EvidenceSearch:
         if value > self._best:
             self._best, self._best_at = value, vector.copy()
         self._record()
-        if self._rough > 0 and self._idle >= _IDLE:
-            raise _Enough
         return -value, -gradient
+
+    def _patient(self, vector: Vector) -> tuple[float, Vector]:
+        """The same, until too many in a row have gained nothing that the judge could tell."""
+        found = self._evaluate(vector)
+        if not self._failures and self._rough > 0 and self._idle >= _IDLE:
+            raise _Enough
+        return found
 
     def _wall(self, vector: Vector) -> float:
         """What a point that cannot be evaluated counts as: as much worse as the slope had promised it to be better.
@@ -216,6 +276,32 @@ class EvidenceSearch:
     def _set(self, vector: Vector) -> None:
         for block, part in zip(self._blocks, np.split(vector, self._cuts), strict=True):
             block.set(part)
+
+
+class _Standing(NamedTuple):
+    """A point of a search, with the log evidence (and log prior) there and its gradient."""
+
+    point: Vector
+    value: float
+    slope: Vector
+
+    def expected_gain(self, inverse_curvature: Matrix) -> float:
+        """Nats that one step of Newton's method promises: gᵀH⁻¹g/2."""
+        return 0.5 * float(self.slope @ inverse_curvature @ self.slope)
+
+
+def _bounded(step: Vector) -> Vector:
+    """A step that changes no parameter by more than ``_FARTHEST``: no curvature is known that far away."""
+    return step * min(1.0, _FARTHEST / max(float(np.abs(step).max()), _FARTHEST))
+
+
+def _updated(inverse: Matrix, step: Vector, change: Vector) -> Matrix:
+    """The inverse curvature after a step (Broyden, Fletcher, Goldfarb & Shanno); as it was where none is seen."""
+    curved = float(step @ change)
+    if curved <= 0:
+        return inverse
+    turn = np.eye(len(step)) - np.outer(step, change) / curved
+    return turn @ inverse @ turn.T + np.outer(step, step) / curved
 
 
 def iteration_limit(free: int) -> int:

@@ -31,6 +31,7 @@ class Abilities(NamedTuple):
     fractions: bool = False  # predict_fraction and predict_count_proba
     parts: bool = False  # predict_part_proba and predict_instance_spread
     given: bool = False  # predict_proba(bags, given=…) and predict_instance_proba(bags, given=…)
+    together: bool = False  # predict_both_proba: both of them at once, with one pass over the rows
 
 
 class WrittenCard(NamedTuple):

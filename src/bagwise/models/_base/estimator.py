@@ -238,7 +238,7 @@ _FAR_SIZES = {
 class BagClassifier(LabelAnswers, BagEstimator):
     """A binary classifier of bags and of their instances with a Gaussian posterior over whitened features."""
 
-    abilities: ClassVar[Abilities] = Abilities(latent=True, parts=True, given=True)
+    abilities: ClassVar[Abilities] = Abilities(latent=True, parts=True, given=True, together=True)
 
     def fit_record(self) -> FitRecord:
         """How the fit went and what it found, as far as this estimator keeps it."""
@@ -271,6 +271,11 @@ class BagClassifier(LabelAnswers, BagEstimator):
             return self._columns(predict.instance_probability(self.features_, self.posterior_, checked))
         stated = self._given_labels(bags, checked, given)
         return self._columns(instances_given_labels(self._fitted(), checked, stated))
+
+    def predict_both_proba(self, bags: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """``predict_proba`` and ``predict_instance_proba`` at once: rows are read, and features computed, once."""
+        found = predict.both_probabilities(self._fitted(), self._bags_to_judge(bags))
+        return self._columns(found[0]), self._columns(found[1])
 
     def predict_part_proba(self, bags: Any, *, given: Any = None) -> NDArray[np.float64]:
         """P(the part is positive) for the parts of bags (the slides of a patient): (P, 2), or (P, K) for K labels.
