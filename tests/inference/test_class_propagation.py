@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.inference.class_problems import TABLE, K, labelled_problem, settled_classes, tiny
+from tests.inference.class_problems import TABLE, K, labelled_problem, settled_classes, settled_tiny, tiny
 
 from bagwise.bag_models.classes import ProbitClasses, odds_of
 from bagwise.evidence.classes import ClassEvidence
@@ -32,7 +32,7 @@ def by_grid(chunk, points=81, reach=5.0):
 def test_class_sites_come_close_to_quadrature():
     chunk = tiny()
     exact, mean, variance = by_grid(chunk)
-    engine = settled_classes(chunk, 1)
+    engine = settled_tiny()
     assert engine.log_evidence.item() == pytest.approx(exact, abs=0.05)
     np.testing.assert_allclose(engine.belief.mean[:, 0], mean, atol=0.08)
     np.testing.assert_allclose(engine.belief.factor[:, 0, 0].numpy() ** -2, variance, rtol=0.35)
@@ -54,7 +54,7 @@ def test_class_inference_does_not_depend_on_chunks():
 
 def test_odds_left_out_are_those_without_the_bag():
     """At bags that say nothing the odds by all other bags are those of the prior; the site of a bag is not in them."""
-    engine = settled_classes(tiny(), 1)
+    engine = settled_tiny()
     seen = engine.left_out_odds()
     assert seen.shape == (3, K + 1)
     assert (seen[:, -1] == 0).all()
@@ -72,7 +72,7 @@ def test_odds_left_out_are_those_without_the_bag():
 
 
 def test_small_latent_values_to_begin_with_change_no_answer_that_is_the_only_one(monkeypatch):
-    rising = settled_classes(tiny(), 1)
+    rising = settled_tiny()
     monkeypatch.setattr(class_propagation, "_RISING", ())
     at_once = settled_classes(tiny(), 1)
     torch.testing.assert_close(rising.belief.mean, at_once.belief.mean, atol=1e-7, rtol=0)
