@@ -1,11 +1,12 @@
 """Rates of groups from totals: do ranges hold on generated precincts, and how good are the answers on real counties?
 
 Run: python -m benchmarks.elections coverage [--precincts 50 300] [--effect 0 0.3 1] [--repeats 20] [--seed 0]
-     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--pyei] [--numpyro]
+     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--rounded] [--pyei] [--numpyro]
      python -m benchmarks.elections sizes [--effect 0.8] [--repeats 8] [--seed 0]
      python -m benchmarks.elections speed
 
-``--pyei`` adds the package PyEI, ``--numpyro`` a plain hierarchical model, if these packages are installed.
+``--rounded`` fits BagGP again with shares that are known to .005, as the model of NumPyro takes them. ``--pyei`` adds
+the package PyEI, ``--numpyro`` a plain hierarchical model, if these packages are installed.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from scipy.stats import norm
 from bagwise import BagGP, Bags
 from bagwise.aggregates import composition_check, group_table
 from bagwise.exceptions import BagDataWarning
+from bagwise.inference.laplace.effect_sizes import CORRELATION_SPREAD
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 COUNTIES = ("ei_registration_south", "ei_census1910_literacy", "ei_foreign_literacy_1930")
@@ -32,20 +34,22 @@ ROUNDED = 0.005  # standard deviation of a share in the model of NumPyro
 HELD_OUT = 100
 
 
-def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0, own=None):
+def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0, own=None, apart=0.0):
     """People of two groups in every precinct, and how many of each are positive.
 
     ``effect`` is the standard deviation of the effects of precincts on the probit scale. A share ``own`` of their
     variance belongs to each group for itself, the rest is common to the precinct; None draws it as the prior of the
-    model does. ``tied`` makes the effects go with the share of the first group, which breaks the assumption that all
-    methods here rest on.
+    model does. Groups have sizes of their own, which differ from ``effect`` by ``apart`` on the scale of logarithms
+    (a standard deviation). ``tied`` makes the effects go with the share of the first group, which breaks the assumption
+    that all methods here rest on.
     """
     size = np.exp(rng.uniform(*np.log(totals), n_precincts)).astype(int)
     share = rng.dirichlet([1.0] * len(rates), n_precincts)
     people = np.stack([rng.multinomial(n, p) for n, p in zip(size, share, strict=True)])
-    own = np.sin(0.5 * np.pi * rng.random()) ** 2 if own is None else own
+    own = 1.0 - np.tanh(abs(rng.normal(0.0, CORRELATION_SPREAD))) if own is None else own
     common = np.sqrt(1.0 - own) * rng.standard_normal((n_precincts, 1))
-    effects = effect * (common + np.sqrt(own) * rng.standard_normal(people.shape)) + tied * (share[:, :1] - 0.5)
+    sizes = effect * np.exp(apart * rng.standard_normal(len(rates)))
+    effects = sizes * (common + np.sqrt(own) * rng.standard_normal(people.shape)) + tied * (share[:, :1] - 0.5)
     return people, rng.binomial(people, norm.cdf(norm.ppf(rates) + effects))
 
 
@@ -66,10 +70,10 @@ def inside(place):
     return np.abs(place - 0.5) <= 0.5 * LEVEL
 
 
-def one_repeat(n_precincts, effect, seed, learn=True, own=None):
+def one_repeat(n_precincts, effect, seed, learn=True, own=None, apart=0.0):
     """Coverage of cells of precincts, of the two group rates, and of shares of new precincts; the effect found."""
     rng = np.random.default_rng(seed)
-    people, positive = generated(n_precincts + HELD_OUT, effect, rng, own=own)
+    people, positive = generated(n_precincts + HELD_OUT, effect, rng, own=own, apart=apart)
     bags, numbers = as_bags(people), positive.sum(1)
     model = BagGP(evidence="count", learn=learn, group_effect=True, random_state=0)
     model.fit(bags[:n_precincts], numbers[:n_precincts])
@@ -86,14 +90,16 @@ def one_repeat(n_precincts, effect, seed, learn=True, own=None):
     return cells.mean(), rates.mean(), new.mean(), model.group_effect_.size
 
 
-def coverage(n_precincts=(50,), effects=(0.3,), repeats=20, seed=0, own=None):
+def coverage(n_precincts=(50,), effects=(0.3,), repeats=20, seed=0, own=None, apart=0.0):
     """The table of coverage: one line for every number of precincts and size of the effects."""
     print("| precincts | effect | repeats | cells of precincts | group rates | new precincts | effect found |")
     print("|---|---|---|---|---|---|---|")
     for number in n_precincts:
         for effect in effects:
             began = time.process_time()
-            found = np.array([one_repeat(number, effect, seed + repeat, own=own) for repeat in range(repeats)])
+            found = np.array(
+                [one_repeat(number, effect, seed + repeat, own=own, apart=apart) for repeat in range(repeats)]
+            )
             cells, rates, new, size = found.mean(0)
             line = f"| {number} | {effect:g} | {repeats} | {cells:.3f} | {rates:.3f} | {new:.3f} | {size:.2f} |"
             print(line, f"{(time.process_time() - began) / repeats:.0f} s each", flush=True)
@@ -157,23 +163,36 @@ class CountyAnswers:
 
 
 def by_bagwise(people, numbers):
-    """Answers of the model, of two methods that need none, and the model itself."""
-    bags = as_bags(people)
-    model = BagGP(evidence="count", random_state=0).fit(bags, numbers)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BagDataWarning)
-        table = group_table(model, bags, numbers)
-        each = group_table(model, bags, numbers, sets="bags", n_draws=200)
+    """Answers of the model, of methods that need none, and the model itself."""
+    model, table, each, own = county_fit(people, numbers, evidence="count")
     goodman = table.goodman[0, :, 0]
-    own = CountyAnswers(
-        table.mean[0, :, 0],
-        np.nan_to_num(each.mean[..., 0]),
-        (table.lower[0, :, 0], table.upper[0, :, 0]),
-        (each.lower[..., 0], each.upper[..., 0]),
-    )
     alike = CountyAnswers(table.alike[0, :, 0], np.nan_to_num(each.alike[..., 0]))
+    bounds = [f"{low:.3f} to {high:.3f}" for low, high in zip(table.least[0, :, 0], table.most[0, :, 0], strict=True)]
+    print(f"| | bounds | {', '.join(bounds)} | | | | |")
     others = {"Goodman": CountyAnswers(goodman, np.tile(goodman, (len(people), 1))), "both alike": alike}
     return {"BagGP": own, **others}, model
+
+
+def county_fit(people, stated, **settings):
+    """The model, its table for all counties and for each, and its answers."""
+    bags = as_bags(people)
+    model = BagGP(random_state=0, **settings).fit(bags, stated)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BagDataWarning)
+        table = group_table(model, bags, stated)
+        each = group_table(model, bags, stated, sets="bags", n_draws=200)
+    ranges = (table.lower[0, :, 0], table.upper[0, :, 0]), (each.lower[..., 0], each.upper[..., 0])
+    own = CountyAnswers(table.mean[0, :, 0], np.nan_to_num(each.mean[..., 0]), *ranges)
+    return model, table, each, own
+
+
+def by_rounded_shares(people, numbers):
+    """BagGP where shares count as known to ``ROUNDED``, as in the model of NumPyro: no share is exactly 0 or 1."""
+    share = np.clip(numbers / people.sum(1), ROUNDED, 1.0 - ROUNDED)
+    confidence = share * (1.0 - share) / ROUNDED**2
+    model, _, _, own = county_fit(people, share, evidence="fraction", confidence=confidence)
+    print(f"| | BagGP, rounded shares | {model.group_effect_!r} | | | | |")
+    return own
 
 
 def by_pyei(people, numbers):
@@ -253,7 +272,7 @@ def counties(folder=DATA, names=COUNTIES, check=False, others=()):
         seconds, (answers, model) = timed(partial(by_bagwise, people, numbers))
         constants = (people * truth).sum(0) / people.sum(0)
         answers["true constants"] = CountyAnswers(constants, np.tile(constants, (len(people), 1)))
-        print(f"| | BagGP | effect {model.group_effect_.size:.2f}, {seconds:.0f} s | | | | |")
+        print(f"| | BagGP | effects {model.group_effect_!r}, {seconds:.0f} s | | | | |")
         for other in others:
             seconds, answers[other] = timed(partial(OTHERS[other], people, numbers))
             print(f"| | {other} | {seconds:.0f} s | | | | |")
@@ -265,7 +284,7 @@ def counties(folder=DATA, names=COUNTIES, check=False, others=()):
                 print(composition_check(model, as_bags(people), numbers).sentence)
 
 
-OTHERS = {"PyEI": by_pyei, "NumPyro": by_numpyro}
+OTHERS = {"BagGP, rounded shares": by_rounded_shares, "PyEI": by_pyei, "NumPyro": by_numpyro}
 
 
 def timed(work):
@@ -285,23 +304,25 @@ def main(arguments=None):
     parser.add_argument(
         "--own", type=float, help="share of the variance of the effects that groups have for themselves"
     )
+    parser.add_argument("--apart", type=float, default=0.0, help="how far sizes of groups differ, in logarithms")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", choices=COUNTIES)
     parser.add_argument("--composition", action="store_true")
+    parser.add_argument("--rounded", action="store_const", const="BagGP, rounded shares", help="shares known to .005")
     parser.add_argument("--pyei", action="store_const", const="PyEI", help="measure the package PyEI as well")
     parser.add_argument(
         "--numpyro", action="store_const", const="NumPyro", help="a hierarchical model in NumPyro as well"
     )
     given = parser.parse_args([] if arguments is None else arguments)
     if given.what == "coverage":
-        coverage(given.precincts, given.effect, given.repeats, given.seed, given.own)
+        coverage(given.precincts, given.effect, given.repeats, given.seed, given.own, given.apart)
     elif given.what == "sizes":
         sizes(given.repeats, given.effect[0], 80, given.seed)
     elif given.what == "speed":
         speed(seed=given.seed)
     else:
-        others = [name for name in (given.pyei, given.numpyro) if name is not None]
+        others = [name for name in (given.rounded, given.pyei, given.numpyro) if name is not None]
         counties(given.folder, given.set or COUNTIES, given.composition, others)
 
 

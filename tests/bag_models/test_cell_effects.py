@@ -40,12 +40,30 @@ def test_law_of_the_common_equivalent_is_that_of_simulated_effects(people, f, si
     law = held.cells.log_law(
         torch.tensor(grid)[None],
         torch.tensor(f)[:, None],
-        torch.ones(len(f), dtype=torch.float64),
+        torch.ones(len(f), 1, dtype=torch.float64),
         repeated(size, own, 4001),
     )
     cdf = np.cumsum(torch.exp(law)[0].numpy()) * (grid[1] - grid[0])
     assert cdf[-1] == pytest.approx(1.0, abs=0.02)
     assert kstest(np.interp(u, grid, cdf), "uniform").statistic < off + 0.015
+
+
+@pytest.mark.parametrize("levers", [(1.0, 1.0), (0.6, 1.3)])
+def test_own_effects_of_cells_draw_the_rate_of_their_bag_to_one_half(levers):
+    """The law is not centred at 0, but near −.14: where rates are far from one half, effects do not cancel out."""
+    rng, shares, f, size = np.random.default_rng(0), np.array([0.5, 0.5]), np.array([1.1, 1.5]), 0.8
+    share = (shares * norm.cdf(f + np.array(levers) * effects(size, 1.0, 2, 20_000, rng))).sum(1)
+    grid = np.linspace(-7.0, 7.0, 4001)
+    u = np.interp(share, (shares * norm.cdf(f + np.array(levers) * grid[:, None])).sum(1), grid)
+    law = one_bag((500, 500), 0).cells.log_law(
+        torch.tensor(grid)[None],
+        torch.tensor(f)[:, None],
+        torch.tensor(levers, dtype=torch.float64)[:, None],
+        repeated(size, 1.0, 4001),
+    )
+    weight = torch.softmax(law[0], 0).numpy()
+    assert np.mean(u) < -0.12
+    assert weight @ grid == pytest.approx(np.mean(u), abs=0.03)
 
 
 @pytest.mark.parametrize(("people", "f"), PROBLEMS)
@@ -57,7 +75,7 @@ def test_draws_of_cells_have_the_moments_of_importance_sampling(people, f, size,
     weight = np.exp(norm.logpdf(k, (people * chance).sum(1), spread))
     mean = weight @ chance / weight.sum()
     sd = np.sqrt(weight @ np.square(chance - mean) / weight.sum())
-    held, ones, n = one_bag(people, k), torch.ones(len(f), dtype=torch.float64), 2_000
+    held, ones, n = one_bag(people, k), torch.ones(len(f), 1, dtype=torch.float64), 2_000
     z, generator = torch.tensor(f)[:, None].expand(-1, n), torch.Generator().manual_seed(0)
     u, width = held.most_probable(z, ones, repeated(size, own, n))
     u = u + width * torch.randn(u.shape, generator=generator, dtype=u.dtype)

@@ -5,9 +5,11 @@ as if all cells were moved by one u, the common equivalent: Σ w_g cdf(f_g + e_g
 u = Σ a_g e_g with a_g = w_g pdf(f_g + u) / Σ w pdf, so u has the standard deviation s r(u), r² = 1 − q + q Σ a_g².
 Followed from 0 to u,
 
-    t(u) = ∫₀ᵘ du' / (s r(u')) ~ N(0, 1)                                                                  (15.5)
+    t(u) = ∫₀ᵘ du' / (s r(u')) ~ N(c, 1),   c = −(q / s r(0)) Σ a_g (1 − a_g) f_g (1 − (1 + s²)^−½)         (15.5)
 
-by Simpson's rule. It is exact where q = 0 and where a bag has one cell.
+by Simpson's rule. c is the drift to second order: where the effects of cells are their own, what they add to the number
+does not cancel out, because cdf is curved, and rates are drawn to one half. It is exact where q = 0 and where a bag has
+one cell.
 """
 
 from collections.abc import Callable
@@ -33,10 +35,15 @@ _Redraw = Callable[["_Pair"], tuple[Tensor, Tensor]]  # new effects of the cell 
 
 
 class Effect(NamedTuple):
-    """s and q, as numbers () or one for every draw (Q,)."""
+    """s and q, as numbers () or one for every draw (Q,); where groups have sizes of their own, s times their factors.
+
+    An effect e moves the score of a row by its lever times e. The factor of its group is part of the lever, so the laws
+    here know one size.
+    """
 
     size: Tensor
     own: Tensor
+    factors: Tensor | None = None  # (G,) or (G, Q), of mean square 1
 
     def absent(self) -> bool:
         """Whether there is no effect at all."""
@@ -44,7 +51,8 @@ class Effect(NamedTuple):
 
     def detach(self) -> "Effect":
         """Without derivatives."""
-        return Effect(self.size.detach(), self.own.detach())
+        factors = None if self.factors is None else self.factors.detach()
+        return Effect(self.size.detach(), self.own.detach(), factors)
 
 
 class Cells:
@@ -59,59 +67,77 @@ class Cells:
         sizes = torch.bincount(rows.index[self.first], minlength=len(rows))
         self.segments = Segments(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
 
-    def log_law(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
-        """log density of the common equivalent u (b, Q) at the scores z (n, Q or 1) of rows without effects."""
-        steep = [self.steepness(part * u, z, shrink, effect) for part, _ in SIMPSON]
+    def log_law(self, u: Tensor, z: Tensor, lever: Tensor, effect: Effect) -> Tensor:
+        """log density of the common equivalent u (b, Q) at scores z and levers (n, Q or 1) of rows without effects."""
+        steep = [self.steepness(part * u, z, lever, effect) for part, _ in SIMPSON]
         t = u * torch.stack([share * value for (_, share), value in zip(SIMPSON, steep, strict=True)]).sum(0)
-        return torch.log(steep[-1]) - 0.5 * (t.square() + LOG_2PI)
+        away = t - self.centre(z, lever, effect)
+        return torch.log(steep[-1]) - 0.5 * (away.square() + LOG_2PI)
 
-    def steepness(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
+    def centre(self, z: Tensor, lever: Tensor, effect: Effect) -> Tensor:
+        """c, (b, Q or 1).
+
+        Let the effects grow from 0 in small steps of variance s² dτ. The number grows by Σ A de + ½ Σ A y s² dτ with
+        A = w lever pdf and y = −lever × score, so u by du = Σ a de + ½ s² ȳ (1 − r²) dτ, ȳ = Σ a y. In t = ∫ du/(s r)
+        this drift and Itô's term −¼ (s r)²' together are s q Σ a (1 − a) y / 2r. In the place of its s²/2 stands what
+        is exact for very many cells, whose mean rate is cdf(f / √(1 + s²)); s is that of the cell, its lever included.
+        """
+        if not bool((effect.own > 0).any()):
+            return torch.zeros_like(effect.size)
+        moved, share = self.shares(z.new_zeros(len(self.segments), 1), z, lever)
+        own = lever[self.first]
+        shift = moved * (1.0 - torch.rsqrt(1.0 + (own * effect.size).square())) / own
+        ratio = torch.rsqrt(1.0 - effect.own + effect.own * self.segments.sum(share.square()))
+        return -effect.own * ratio * self.segments.sum(share * (1.0 - share) * shift) / effect.size
+
+    def steepness(self, u: Tensor, z: Tensor, lever: Tensor, effect: Effect) -> Tensor:
         """dt/du, (b, Q)."""
         if not bool((effect.own > 0).any()):
             return (1.0 / effect.size).expand_as(u)
-        _, share = self.shares(u, z, shrink)
+        _, share = self.shares(u, z, lever)
         return torch.rsqrt(1.0 - effect.own + effect.own * self.segments.sum(share.square())) / effect.size
 
-    def shares(self, u: Tensor, z: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
+    def shares(self, u: Tensor, z: Tensor, lever: Tensor) -> tuple[Tensor, Tensor]:
         """Scores of the cells moved by u (b, Q), and the shares a of the cells in how fast the number grows."""
-        own = shrink[self.first][:, None]
+        own = lever[self.first]
         moved = z[self.first] + own * self.segments.spread(u)
         logs = torch.log((self.people[:, None] * own).clamp(min=_SMALLEST)) + log_pdf(moved)
         return moved, torch.exp(logs - self.segments.spread(self.segments.logsumexp(logs)))
 
     @torch.no_grad()
-    def draw(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect, generator: torch.Generator) -> Tensor:
+    def draw(self, u: Tensor, z: Tensor, lever: Tensor, effect: Effect, generator: torch.Generator) -> Tensor:
         """Scores (n, Q) of rows moved by draws of the effects of their cells that have the common equivalent u."""
         if not bool((effect.own > 0).any()):
-            return z + shrink[:, None] * self._rows.spread(u)
-        drawing = _Drawing(self, z[self.first], shrink[self.first][:, None], effect, generator)
+            return z + lever * self._rows.spread(u)
+        drawing = _Drawing(self, z[self.first], lever[self.first], effect, generator)
         e = drawing.start(u)
         most = int(self.segments.sizes.max())
         if most <= _MOST_CELLS:
-            small = bool((effect.size <= _NEARLY_LINEAR).all())
+            small = bool((effect.size * lever.max() <= _NEARLY_LINEAR).all())
             for sweep in range(1 if most <= 2 else _SWEEPS):
                 redrawn = drawing.by_metropolis if small and most > 2 else drawing.from_grid
                 e = drawing.sweep(e, drawing.partners(e, by_weight=sweep == 0), redrawn)
-        return z + shrink[:, None] * e[self.of_row]
+        return z + lever * e[self.of_row]
 
 
 class _Drawing:
-    """Draws of e given Σ w cdf(z + shrink e): a start that is right to first order, then sweeps over pairs of cells."""
+    """Draws of e given Σ w cdf(z + lever e): a start that is right to first order, then sweeps over pairs of cells."""
 
-    def __init__(self, cells: Cells, z: Tensor, shrink: Tensor, effect: Effect, generator: torch.Generator) -> None:
+    def __init__(self, cells: Cells, z: Tensor, lever: Tensor, effect: Effect, generator: torch.Generator) -> None:
         self._people, self._segments = cells.people[:, None], cells.segments
-        self._z, self._shrink, self._effect, self._generator = z, shrink, effect, generator
+        self._z, self._lever, self._effect, self._generator = z, lever, effect, generator
         self._count = cells.segments.sizes[:, None].to(z.dtype)
 
     def _number(self, e: Tensor) -> Tensor:
-        return self._segments.sum(self._people * torch.special.ndtr(self._z + self._shrink * e))
+        return self._segments.sum(self._people * torch.special.ndtr(self._z + self._lever * e))
 
     def _weights(self, e: Tensor) -> Tensor:
-        return self._people * self._shrink * torch.exp(log_pdf(self._z + self._shrink * e)) + _SMALLEST
+        return self._people * self._lever * torch.exp(log_pdf(self._z + self._lever * e)) + _SMALLEST
 
     def start(self, u: Tensor) -> Tensor:
         """Effects from their prior, moved along their regression on Σ a e until the expected number is that of u."""
-        spread, total, (size, own) = self._segments.spread, self._segments.sum, self._effect
+        spread, total = self._segments.spread, self._segments.sum
+        size, own = self._effect.size, self._effect.own
         common, each = (self._normal(rows, u) for rows in (len(u), len(self._z)))
         free = size * (torch.sqrt(1.0 - own) * spread(common) + torch.sqrt(own) * each)
         weight = self._weights(spread(u))
@@ -159,7 +185,7 @@ class _Drawing:
     def from_grid(self, pair: "_Pair") -> tuple[Tensor, Tensor]:
         """e_i from a grid, e_h from the number that both have together.
 
-        The law of e_i given that number is N(e; 0, Σ) / (w_h pdf(z_h) shrink_h). The grid reaches over the normal law
+        The law of e_i given that number is N(e; 0, Σ) / (w_h pdf(z_h) lever_h). The grid reaches over the normal law
         that this is where e_h is linear in e_i.
         """
         mine, partner, prior = pair
@@ -190,7 +216,7 @@ class _Drawing:
         return torch.where(accepted, new, mine.e), torch.where(accepted, answer, partner.e)
 
     def _cell(self, e: Tensor, rows: Tensor) -> "_Cell":
-        parts = (e, self._z, self._shrink, self._people)
+        parts = (e, self._z, self._lever, self._people)
         return _Cell(*(part.expand_as(e).gather(0, rows) for part in parts))
 
     def _chosen(self, logs: Tensor, tried: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,18 +234,18 @@ class _Cell(NamedTuple):
 
     e: Tensor
     z: Tensor
-    shrink: Tensor
+    lever: Tensor
     people: Tensor
 
     @property
     def log_pdf(self) -> Tensor:
         """Of the normal law at its score."""
-        return log_pdf(self.z + self.shrink * self.e)
+        return log_pdf(self.z + self.lever * self.e)
 
     @property
     def weight(self) -> Tensor:
         """How fast its expected number grows with e."""
-        return self.people * self.shrink * torch.exp(self.log_pdf) + _SMALLEST
+        return self.people * self.lever * torch.exp(self.log_pdf) + _SMALLEST
 
     def at(self, e: Tensor) -> "_Cell":
         """The cell with another effect."""
@@ -227,7 +253,7 @@ class _Cell(NamedTuple):
 
     def number(self, e: Tensor) -> Tensor:
         """Expected number of positives at effects (b, Q, P)."""
-        found: Tensor = self.people[..., None] * torch.special.ndtr(self.z[..., None] + self.shrink[..., None] * e)
+        found: Tensor = self.people[..., None] * torch.special.ndtr(self.z[..., None] + self.lever[..., None] * e)
         return found
 
     def answering(self, other: "_Cell", e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -236,7 +262,7 @@ class _Cell(NamedTuple):
         chance = (both - other.number(e)) / self.people[..., None].clamp(min=_SMALLEST)
         possible = (chance > _EDGE) & (chance < 1.0 - _EDGE)
         z = torch.special.ndtri(chance.clamp(_EDGE, 1.0 - _EDGE))
-        return (z - self.z[..., None]) / self.shrink[..., None], log_pdf(z), possible
+        return (z - self.z[..., None]) / self.lever[..., None], log_pdf(z), possible
 
 
 class _Pair(NamedTuple):

@@ -134,40 +134,43 @@ class TotalBags:
 
     # ------------------------------------------------------------ integrated over the effects
 
-    def logs(self, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
-        """(15.3) of every bag, (b,), at scores z (n,); an effect u moves the score of row i by ``shrink[i]`` u."""
+    def logs(self, z: Tensor, lever: Tensor, effect: Effect) -> Tensor:
+        """(15.3) of every bag, (b,), at scores z (n,); an effect u moves the score of row i by ``lever[i]`` u."""
         if effect.absent():
             return self.conditional(z[:, None])[:, 0]
-        return torch.logsumexp(self._weighted_nodes(z, shrink, effect)[1], dim=1)
+        return torch.logsumexp(self._weighted_nodes(z, lever, effect)[1], dim=1)
 
-    def effect_nodes(self, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
+    def effect_nodes(self, z: Tensor, lever: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
         """Values of the effect and their posterior weights, (b, Q) each."""
-        u, logs = self._weighted_nodes(z, shrink, effect)
+        u, logs = self._weighted_nodes(z, lever, effect)
         return u, torch.softmax(logs, dim=1)
 
-    def _weighted_nodes(self, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
+    def _weighted_nodes(self, z: Tensor, lever: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
         """Nodes u and log [w(u) Z_b(f + u) p(u)], (b, Q) each; the nodes are held fixed in derivatives."""
-        u, log_w = self._nodes(z, shrink, effect)
-        given = self.conditional(z[:, None] + shrink[:, None] * self.segments.spread(u))
-        return u, given + self.cells.log_law(u, z[:, None], shrink, effect) + log_w
+        u, log_w = self._nodes(z, lever, effect)
+        given = self.conditional(z[:, None] + lever[:, None] * self.segments.spread(u))
+        return u, given + self.cells.log_law(u, z[:, None], lever[:, None], effect) + log_w
 
-    def _nodes(self, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
+    def _nodes(self, z: Tensor, lever: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
         """Nodes around the most probable effect of every bag, and the logs of their weights."""
-        centre, spread = self.most_probable(z.detach()[:, None], shrink.detach(), effect.detach(), self._effects)
+        centre, spread = self.most_probable(
+            z.detach()[:, None], lever.detach()[:, None], effect.detach(), self._effects
+        )
         self._effects = centre
-        few = self.only_numbers and float(effect.size.detach()) <= SMALL_EFFECT
+        few = self.only_numbers and float((effect.size * lever.max()).detach()) <= SMALL_EFFECT
         places, weights = np.polynomial.hermite_e.hermegauss(FEW_NODES if few else NODES)
         log_w = self._tensor(np.log(weights) + 0.5 * np.square(places))
         return centre + spread * self._tensor(places), log_w + torch.log(spread)
 
     @torch.no_grad()
-    def expansion(self, z: Tensor, shrink: Tensor, effect: Effect) -> TotalExpansion:
+    def expansion(self, z: Tensor, lever: Tensor, effect: Effect) -> TotalExpansion:
         """``logs`` with its derivatives in closed form, for bags that state numbers (``only_numbers``)."""
         if effect.absent():
             return TotalExpansion(self._expanded(z[:, None]), None, z.new_zeros(len(self.segments), 1), self.segments)
-        u, log_w = self._nodes(z, shrink, effect)
-        given = self._expanded(z[:, None] + shrink[:, None] * self.segments.spread(u))
-        return TotalExpansion(given, LawExpansion(self.cells, u, z[:, None], shrink, effect), log_w, self.segments)
+        u, log_w = self._nodes(z, lever, effect)
+        given = self._expanded(z[:, None] + lever[:, None] * self.segments.spread(u))
+        law = LawExpansion(self.cells, u, z[:, None], lever[:, None], effect)
+        return TotalExpansion(given, law, log_w, self.segments)
 
     def _expanded(self, z: Tensor) -> list[PartExpansion]:
         found, counts = list[PartExpansion](), self._counts
@@ -181,15 +184,15 @@ class TotalBags:
         return found
 
     def most_probable(
-        self, z: Tensor, shrink: Tensor, effect: Effect, start: Tensor | None = None
+        self, z: Tensor, lever: Tensor, effect: Effect, start: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The most probable effect of every bag and its spread at scores (n, Q), (b, Q) each.
+        """The most probable effect of every bag and its spread at scores (n, Q), (b, Q) each; levers (n, Q or 1).
 
-        Fisher scoring with bounded steps, from 0 or from ``start``.
+        Fisher scoring with bounded steps, from 0 or from ``start`` (from 0 where a search that failed left no number).
         """
-        u = z.new_zeros(len(self.segments), z.shape[1]) if start is None else start
+        u = z.new_zeros(len(self.segments), z.shape[1]) if start is None else torch.nan_to_num(start)
         for _ in range(_SCORINGS):
-            slope, curvature = self._slopes(u, z, shrink, effect)
+            slope, curvature = self._slopes(u, z, lever, effect)
             spread = curvature.rsqrt()
             step = (slope * spread.square()).clamp(-_LONGEST_STEP, _LONGEST_STEP)
             u = u + step
@@ -197,36 +200,36 @@ class TotalBags:
                 break
         return u, spread
 
-    def _slopes(self, u: Tensor, z: Tensor, shrink: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
+    def _slopes(self, u: Tensor, z: Tensor, lever: Tensor, effect: Effect) -> tuple[Tensor, Tensor]:
         """Slope and curvature in u of what is integrated; where bags state numbers, by their normal law."""
         if self.only_numbers:
             with torch.no_grad():
-                prior = self.cells.steepness(u, z, shrink, effect).square()
-                pull, strength = self._number_slopes(z + shrink[:, None] * self.segments.spread(u), shrink)
-                return pull - prior * u, strength + prior
+                steep, centre = self.cells.steepness(u, z, lever, effect), self.cells.centre(z, lever, effect)
+                pull, strength = self._number_slopes(z + lever * self.segments.spread(u), lever)
+                return pull - steep * (steep * u - centre), strength + steep.square()
         with torch.enable_grad():
             here = u.detach().requires_grad_()
-            moved = z + shrink[:, None] * self.segments.spread(here)
-            value = self.conditional(moved).sum() + self.cells.log_law(here, z, shrink, effect).sum()
+            moved = z + lever * self.segments.spread(here)
+            value = self.conditional(moved).sum() + self.cells.log_law(here, z, lever, effect).sum()
             (slope,) = torch.autograd.grad(value, here)
         with torch.no_grad():
-            prior = self.cells.steepness(u, z, shrink, effect).square()
-            return slope, self._strength(moved.detach(), shrink) + prior
+            prior = self.cells.steepness(u, z, lever, effect).square()
+            return slope, self._strength(moved.detach(), lever) + prior
 
-    def _number_slopes(self, z: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
+    def _number_slopes(self, z: Tensor, lever: Tensor) -> tuple[Tensor, Tensor]:
         """(m − μ) D / V and D²/V of the numbers that bags state, (b, Q) each; D is the slope of their mean μ in u."""
         pull, strength = z.new_zeros(2, len(self.segments), z.shape[1])
         for part in (self._counts, self._tabled):
             if len(part.bags):
                 own = z[part.rows]
                 mean, variance = _count_moments(part, own)
-                slope = part.segments.sum((part.people * shrink[part.rows])[:, None] * torch.exp(log_pdf(own)))
+                slope = part.segments.sum(part.people[:, None] * lever[part.rows] * torch.exp(log_pdf(own)))
                 ratio = slope / (variance + self._variance[part.bags][:, None])
                 pull[part.bags] = ratio * (self._mean[part.bags][:, None] - mean)
                 strength[part.bags] = ratio * slope
         return pull, strength
 
-    def _strength(self, z: Tensor, shrink: Tensor) -> Tensor:
+    def _strength(self, z: Tensor, lever: Tensor) -> Tensor:
         """About how much the statements tell about the effect of their bag, (b, Q), at scores (n, Q)."""
         found = z.new_zeros(len(self.segments), z.shape[1])
         for part, noise in (
@@ -236,21 +239,21 @@ class TotalBags:
         ):
             if len(part.bags):
                 own = z[part.rows]
-                slope = part.segments.sum((part.people * shrink[part.rows])[:, None] * torch.exp(log_pdf(own)))
+                slope = part.segments.sum(part.people[:, None] * lever[part.rows] * torch.exp(log_pdf(own)))
                 found = found.index_add(
                     0, part.bags, slope.square() / (_count_moments(part, own)[1] + noise[part.bags][:, None])
                 )
         if len(self._labels.bags):
-            pull = torch.stack([self._label_pull(column) for column in z.T], dim=1) * shrink[self._labels.rows][:, None]
+            pull = torch.stack([self._label_pull(column) for column in z.T], dim=1) * lever[self._labels.rows]
             found = found.index_add(0, self._labels.bags, self._labels.segments.sum(pull).square())
         if bool((self._coins > 0).any()):
             coin = torch.exp(2.0 * log_pdf(z) - log_ndtr(z) - log_ndtr(-z))
-            found = found + self.segments.sum((self._coins * shrink.square())[:, None] * coin)
+            found = found + self.segments.sum(self._coins[:, None] * lever.square() * coin)
         return found
 
     # ------------------------------------------------------------ information about v
 
-    def information(self, rows: Tensor, z: Tensor, shrink: Tensor, effect: Effect, times: Tensor) -> Tensor:
+    def information(self, rows: Tensor, z: Tensor, lever: Tensor, effect: Effect, times: Tensor) -> Tensor:
         """What the bags tell about v, (R, R): the Fisher information of their numbers, the effects integrated out.
 
         In (v, u_b) it is Σ d dᵀ with d = (Jacobian of the number) √(Var k − Var(k | statement)) / Var k; u_b takes
@@ -259,10 +262,10 @@ class TotalBags:
         """
         total, every = rows.new_zeros(rows.shape[1], rows.shape[1]), []
         if not effect.absent():
-            centre = self._centre(z, shrink, effect)
-            prior = self.cells.steepness(centre[:, None], z[:, None], shrink, effect)[:, 0].square()
-            z = z + shrink * self.segments.spread(centre)
-        for owner, directions, pull in self._directions(rows, z, shrink):
+            centre = self._centre(z, lever, effect)
+            prior = self.cells.steepness(centre[:, None], z[:, None], lever[:, None], effect)[:, 0].square()
+            z = z + lever * self.segments.spread(centre)
+        for owner, directions, pull in self._directions(rows, z, lever):
             total = total + directions.T @ (times[owner, None] * directions)
             every.append((owner, pull[:, None] * directions, pull.square()))
         if effect.absent() or not every:
@@ -274,15 +277,15 @@ class TotalBags:
         taken = shared / torch.sqrt(strength + prior)[:, None]
         return total - taken.T @ (times[:, None] * taken)
 
-    def _centre(self, z: Tensor, shrink: Tensor, effect: Effect) -> Tensor:
+    def _centre(self, z: Tensor, lever: Tensor, effect: Effect) -> Tensor:
         """The effect of every bag, (b,): the most probable one, or its mean, which has derivatives."""
         if not torch.is_grad_enabled():
-            self._effects, _ = self.most_probable(z[:, None], shrink, effect, self._effects)
+            self._effects, _ = self.most_probable(z[:, None], lever[:, None], effect, self._effects)
             return self._effects[:, 0]
-        u, weight = self.effect_nodes(z, shrink, effect)
+        u, weight = self.effect_nodes(z, lever, effect)
         return (u * weight).sum(1)
 
-    def _directions(self, rows: Tensor, z: Tensor, shrink: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+    def _directions(self, rows: Tensor, z: Tensor, lever: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
         """For every statement its bag, √information × Jacobian in v, and the same in u_b."""
         found = []
         for part, factor in (
@@ -293,14 +296,14 @@ class TotalBags:
             if len(part.bags):
                 own = z[part.rows]
                 pull = part.people * torch.exp(log_pdf(own)) * part.segments.spread(factor(part, own))
-                found.append((part.bags, *_jacobian(part, pull, rows, shrink)))
+                found.append((part.bags, *_jacobian(part, pull, rows, lever)))
         if len(self._labels.bags):
-            found.append((self._labels.bags, *_jacobian(self._labels, self._label_pull(z), rows, shrink)))
+            found.append((self._labels.bags, *_jacobian(self._labels, self._label_pull(z), rows, lever)))
         coins = (self._coins > 0).nonzero()[:, 0]
         if len(coins):
             own = z[coins]
             pull = torch.sqrt(self._coins[coins]) * torch.exp(log_pdf(own) - 0.5 * (log_ndtr(own) + log_ndtr(-own)))
-            found.append((self.segments.index[coins], pull[:, None] * rows[coins], pull * shrink[coins]))
+            found.append((self.segments.index[coins], pull[:, None] * rows[coins], pull * lever[coins]))
         return found
 
     def _count_factor(self, part: _StatingBags, z: Tensor) -> Tensor:
@@ -375,5 +378,5 @@ def _count_moments(part: _StatingBags, z: Tensor) -> tuple[Tensor, Tensor]:
     return part.segments.sum(people * chance), part.segments.sum(people * chance * (1.0 - chance)) + _LEAST_VARIANCE
 
 
-def _jacobian(part: _StatingBags, pull: Tensor, rows: Tensor, shrink: Tensor) -> tuple[Tensor, Tensor]:
-    return part.segments.sum(pull[:, None] * rows[part.rows]), part.segments.sum(pull * shrink[part.rows])
+def _jacobian(part: _StatingBags, pull: Tensor, rows: Tensor, lever: Tensor) -> tuple[Tensor, Tensor]:
+    return part.segments.sum(pull[:, None] * rows[part.rows]), part.segments.sum(pull * lever[part.rows])

@@ -143,7 +143,9 @@ class Features:
         if self.size_range is not None:
             phi[:, self.n_inducing] = segments.spread(self.log_sizes(sizes))
         _refuse_lost_rows(phi, kappa, some)
-        kappa += self.effect.size**2
+        if self.effect.size > 0.0:
+            variance = np.square(self.effect.size * self.effect.relative(some.X))
+            kappa += torch.as_tensor(variance, dtype=kappa.dtype, device=kappa.device)
         return Design(phi, kappa, segments)
 
     def _inverse(self) -> Tensor | None:

@@ -115,14 +115,16 @@ class LatentBags:
         effect = self.features.effect
         if effect.size == 0.0:
             return self._kernel_left_over(column, self.design)
-        without = self.design._replace(kappa=(self.design.kappa - effect.size**2).clamp(min=0.0))
+        relative = self.design.kappa.new_tensor(effect.relative(self.bags.X))
+        variance = (effect.size * relative).square()
+        without = self.design._replace(kappa=(self.design.kappa - variance).clamp(min=0.0))
         own = self._kernel_left_over(column, without)
-        several = self.segments.spread(self.totals > 1)
-        effects = effect.common * several.to(own.shared.dtype)[:, None]
+        several = (self.segments.spread(self.totals > 1) * relative).to(own.shared.dtype)[:, None]
+        effects = effect.common * several
         if effect.own > 0:
-            effects = torch.cat([effects, effect.own * self._cells.to(own.shared.dtype) * several[:, None]], dim=1)
+            effects = torch.cat([effects, effect.own * self._cells.to(own.shared.dtype) * several], dim=1)
         kept, dropped = own.shared[:, : RANK - 1], own.shared[:, RANK - 1 :]
-        alone = effect.size**2 - effects.square().sum(1)
+        alone = variance - effects.square().sum(1)
         return Leftover(torch.cat([kept, effects], dim=1), own.rest + dropped.square().sum(1) + alone.clamp(min=0.0))
 
     @cached_property

@@ -98,7 +98,8 @@ class BagGP(ChainAnswers, AnswersInClasses):
         they are, a number is the standard deviation of u (then there is no c), a pair of numbers those of u and of c,
         False leaves both out. "auto" learns them for rows with a weight and leaves them out otherwise. Use True where
         bags differ in ways that no feature tells: without it thousands of individuals make a model much surer than it
-        may be. ``group_effect_`` is what was found.
+        may be. Where features of 0 and 1 name the group of every row (two to ten groups, as from ``Bags.from_totals``),
+        what is learned has a size of its own in every group. ``group_effect_`` is what was found.
     kernel : str or gpytorch kernel
         Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
         sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence
@@ -124,6 +125,8 @@ class BagGP(ChainAnswers, AnswersInClasses):
         Standard deviations of the effects on the scale of the latent function, 0 where there are none: ``common`` to
         the bag, ``own`` to each kind of individuals in it, ``size`` of both together. ``sizes``, ``shares`` (of the
         variance that is own) and ``weights`` are what the data leave possible; conditional answers average over it.
+        ``by_group`` are the sizes in the groups that the features ``columns`` name; ``size`` is their quadratic mean.
+        It is empty where no groups are named.
     size_effect_ : SizeEffect or None
         Posterior ``mean`` and ``sd`` of the coefficient of log n in the latent function; None where there is no such
         column.

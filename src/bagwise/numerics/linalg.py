@@ -1,5 +1,6 @@
-"""The one Cholesky factorisation, and what is done with its factor."""
+"""The one Cholesky factorisation, what is done with its factor, and second derivatives of a function."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -98,3 +99,13 @@ def solve_factor(lower: Tensor, b: Tensor) -> Tensor:
 def logdet(lower: Tensor) -> Tensor:
     """log det A from the factor of A."""
     return 2.0 * lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+def second_derivatives(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """All of them at a point (R,), (R, R): one batched backward pass."""
+    point = at.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(function(point), point, create_graph=True)
+    (rows,) = torch.autograd.grad(
+        slope, point, torch.eye(len(at), dtype=at.dtype, device=at.device), is_grads_batched=True
+    )
+    return rows

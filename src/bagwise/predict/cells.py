@@ -62,36 +62,46 @@ def _column_draws(
     positives, log_z = [], []
     parts = [design for _, design in features.designs(bags)]
     phi, kappa = torch.cat([d.phi for d in parts]).double(), torch.cat([d.kappa for d in parts]).double()
-    shrink = torch.rsqrt(1.0 + (kappa - features.effect.size**2).clamp(min=0.0))
+    variance = kappa.new_tensor(np.square(features.effect.size * features.effect.relative(bags.X)))
+    shrink = torch.rsqrt(1.0 + (kappa - variance).clamp(min=0.0))[:, None]
+    effects = _Effects(features.effect, bags, shrink)
     for some in torch.split(weights, _AT_ONCE, dim=1):
-        z = shrink[:, None] * (phi @ some)
-        z, log_given = _with_effects(held, z, shrink, features.effect, new, generator)
+        z, log_given = _with_effects(held, shrink * (phi @ some), effects, new, generator)
         positives.append(held.draw_cells(z, generator))
         log_z.append(log_given)
     return torch.cat(positives, dim=1).T, torch.cat(log_z, dim=1).T
 
 
+class _Effects(NamedTuple):
+    """The possible sizes of the effects, the rows that they move, and what their latent values are multiplied by."""
+
+    possible: GroupEffect
+    bags: Bags
+    shrink: Tensor  # (n, 1)
+
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Effect, Tensor]:
+        """Sizes for every draw (Q,), among those that the data leave possible, and the levers of rows (n, Q or 1)."""
+        weights = torch.tensor(self.possible.weights, dtype=torch.float64)
+        chosen = torch.multinomial(weights, n, replacement=True, generator=generator)
+        own = (self.shrink.new_tensor(values)[chosen] for values in (self.possible.sizes, self.possible.shares))
+        factors = self.possible.row_factors(self.bags.X, chosen.numpy())
+        return Effect(*own), self.shrink * self.shrink.new_tensor(factors)
+
+
 def _with_effects(
-    held: TotalBags, z: Tensor, shrink: Tensor, effect: GroupEffect, new: bool, generator: torch.Generator
+    held: TotalBags, z: Tensor, effects: _Effects, new: bool, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Scores moved by draws of the effects, and for new bags log Z_b by Laplace's approximation in u."""
     log_z = z.new_zeros(len(held.segments), z.shape[1])
-    if effect.size == 0.0:
+    if effects.possible.size == 0.0:
         return z, held.conditional(z) if new else log_z
-    sizes = _drawn_sizes(effect, z, generator)
-    u, spread = held.most_probable(z, shrink, sizes)
+    sizes, lever = effects.draw(z.shape[1], generator)
+    u, spread = held.most_probable(z, lever, sizes)
     if new:
-        given = held.conditional(z + shrink[:, None] * held.segments.spread(u))
-        log_z = given + held.cells.log_law(u, z, shrink, sizes) + torch.log(spread) + 0.5 * LOG_2PI
+        given = held.conditional(z + lever * held.segments.spread(u))
+        log_z = given + held.cells.log_law(u, z, lever, sizes) + torch.log(spread) + 0.5 * LOG_2PI
     drawn = u + spread * torch.randn(u.shape, generator=generator, dtype=u.dtype)
-    return held.cells.draw(drawn, z, shrink, sizes, generator), log_z
-
-
-def _drawn_sizes(effect: GroupEffect, z: Tensor, generator: torch.Generator) -> Effect:
-    """Sizes of the effects for every draw (Q,), among those that the data leave possible."""
-    weights = torch.tensor(effect.weights, dtype=torch.float64)
-    chosen = torch.multinomial(weights, z.shape[1], replacement=True, generator=generator)
-    return Effect(*(z.new_tensor(values)[chosen] for values in (effect.sizes, effect.shares)))
+    return held.cells.draw(drawn, z, lever, sizes, generator), log_z
 
 
 def _draws(posterior: Posterior, column: int, n_draws: int, generator: torch.Generator) -> Tensor:

@@ -305,6 +305,8 @@ def _learned(record: FitRecord) -> Iterator[tuple[str, str]]:
     if shared is not None and shared.size > 0:
         text = f"{number(shared.common, 2)} common to a bag, {number(shared.own, 2)} of those alike in it"
         yield "effects of bags (standard deviations)", text
+        if shared.by_group:
+            yield "effects of bags, by group", ", ".join(number(size, 2) for size in shared.by_group)
     effect = record.size_effect
     if effect is not None:
         pairs = zip(np.ravel(effect.mean)[:6], np.ravel(effect.sd)[:6], strict=True)

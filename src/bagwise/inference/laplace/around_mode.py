@@ -7,7 +7,6 @@ that is slow, because a scoring step gains too little of what the one before pro
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
-from bagwise.numerics.linalg import Factor, cholesky, logdet, solve_factor
+from bagwise.numerics.linalg import Factor, cholesky, logdet, second_derivatives, solve_factor
 
 _HALVINGS = 20
 _SLOW = 0.2  # of the gain that the step before promised: what a step may still promise where scoring is fast enough
@@ -137,7 +136,7 @@ class ModeEvidence(ABC):
     def _curvature(self, rows: Rows, v: Tensor) -> Tensor:
         """Minus the second derivatives of the value at v, by automatic differentiation."""
         with torch.enable_grad():
-            return -_hessian(lambda at: self._value(rows, at), v)
+            return -second_derivatives(lambda at: self._value(rows, at), v)
 
     def _stepped(
         self, rows: Rows, v: Tensor, step: Tensor, value: float, promise: float
@@ -167,16 +166,6 @@ class ModeEvidence(ABC):
         information = self._information(rows, rows.scaled @ v)
         eye = torch.eye(len(information), dtype=information.dtype, device=information.device)
         return cholesky(eye + information, what="precision", attempts=1)
-
-
-def _hessian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
-    """All second derivatives, one batched backward pass."""
-    point = at.detach().requires_grad_()
-    (slope,) = torch.autograd.grad(function(point), point, create_graph=True)
-    (rows,) = torch.autograd.grad(
-        slope, point, torch.eye(len(at), dtype=at.dtype, device=at.device), is_grads_batched=True
-    )
-    return rows
 
 
 def _solved(lower: Tensor, b: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from bagwise.bag_models.cell_effects import Effect
 from bagwise.bag_models.total_expansion import TotalExpansion
 from bagwise.bag_models.totals import TotalBags
 from bagwise.bags import Bags
+from bagwise.evidence.groups import group_columns, members
 from bagwise.evidence.reading import Stated
 from bagwise.evidence.statements import NONE
 from bagwise.evidence.totals import TotalStatements, total_statements
@@ -30,7 +31,13 @@ from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.kernel_learning.learn import bags_within
 from bagwise.inference.kernel_learning.search import Block, EvidenceSearch, differentiated, iteration_limit
 from bagwise.inference.laplace.around_mode import ModeEvidence, Rows
-from bagwise.inference.laplace.effect_sizes import EffectParameters, averaged_effect, fixed_effect
+from bagwise.inference.laplace.effect_sizes import (
+    CENTRE,
+    EffectParameters,
+    averaged_effect,
+    effect_of,
+    fixed_effect,
+)
 from bagwise.inference.loop import Trace, Watch
 from bagwise.numerics.linalg import cholesky
 from bagwise.numerics.links import PROBIT
@@ -38,6 +45,7 @@ from bagwise.numerics.segments import Segments
 
 KERNEL_ROWS, EFFECT_ROWS = 800, 3_000  # times columns that kernel and effects are learned from, in whole bags
 FINAL = 1e-10  # expected gain of a step at which the mode of the answer has settled: it is right to 1e-5 of its spread
+COMPARED = 1e-3  # the same where sizes of effects are compared: their log evidence is right to about .001
 MOST_STEPS = 200
 
 
@@ -47,12 +55,21 @@ class TotalsEvidence(ModeEvidence):
     settled_at, rounding = 1e-5, 1e-11
     curved_columns, newton_entries = 40, 2**20
 
-    def __init__(self, bags: TotalBags, effect: Callable[[], Effect], times: Tensor) -> None:
-        self._bags, self._effect, self._times = bags, effect, times
+    def __init__(
+        self, bags: TotalBags, effect: Callable[[], Effect], times: Tensor, member: Tensor | None = None
+    ) -> None:
+        self._bags, self._effect, self._times, self._member = bags, effect, times, member
         self._last: tuple[Rows, Tensor, TotalExpansion] | None = None
 
     def _log_likelihood(self, rows: Rows, z: Tensor) -> Tensor:
-        return (self._times * self._bags.logs(z, rows.shrink, self._effect())).sum()
+        effect = self._effect()
+        return (self._times * self._bags.logs(z, self._lever(rows, effect), effect)).sum()
+
+    def _lever(self, rows: Rows, effect: Effect) -> Tensor:
+        """(n,) by how much an effect of 1 moves the scores of rows; ``member`` (n, G) says which group they are of."""
+        if effect.factors is None or self._member is None:
+            return rows.shrink
+        return rows.shrink * (self._member @ effect.factors)
 
     def _sloped(self, rows: Rows, v: Tensor) -> tuple[Tensor, Tensor]:
         """Written out where bags state numbers (section 15.4)."""
@@ -72,11 +89,13 @@ class TotalsEvidence(ModeEvidence):
     def _expansion(self, rows: Rows, v: Tensor) -> TotalExpansion:
         """Of all bags at v; the last one is remembered: slope and curvature are asked for one after the other."""
         if self._last is None or self._last[0] is not rows or self._last[1] is not v:
-            self._last = rows, v, self._bags.expansion(rows.scaled @ v, rows.shrink, self._effect())
+            effect = self._effect()
+            self._last = rows, v, self._bags.expansion(rows.scaled @ v, self._lever(rows, effect), effect)
         return self._last[2]
 
     def _information(self, rows: Rows, z: Tensor) -> Tensor:
-        return self._bags.information(rows.scaled, z, rows.shrink, self._effect(), self._times)
+        effect = self._effect()
+        return self._bags.information(rows.scaled, z, self._lever(rows, effect), effect, self._times)
 
 
 class Totals(NamedTuple):
@@ -85,11 +104,13 @@ class Totals(NamedTuple):
     bags: Bags
     columns: tuple[TotalStatements, ...]
     weight: NDArray[np.float64] | None = None  # (B,) how many times a bag counts; None is once
+    groups: tuple[int, ...] = ()  # numbers of the features that name groups, each of which has effects of its own size
 
     @classmethod
     def of(cls, bags: Bags, stated: Stated, label_noise: float, weight: NDArray[np.float64] | None = None) -> "Totals":
         """Statements as they were read."""
-        return cls(bags, tuple(total_statements(column, bags, label_noise) for column in stated.columns), weight)
+        columns = tuple(total_statements(column, bags, label_noise) for column in stated.columns)
+        return cls(bags, columns, weight, group_columns(bags))
 
     @property
     def times(self) -> NDArray[np.float64]:
@@ -103,13 +124,15 @@ class Totals(NamedTuple):
 
     def only(self, chosen: NDArray[np.int64]) -> "Totals":
         """Some of the bags."""
-        return Totals(self.bags[chosen], tuple(column.of_bags(chosen) for column in self.columns), self.times[chosen])
+        columns = tuple(column.of_bags(chosen) for column in self.columns)
+        return Totals(self.bags[chosen], columns, self.times[chosen], self.groups)
 
     def evidences(self, features: Features, effect: Callable[[], Effect]) -> list[TotalsEvidence]:
         """The log evidence of every column; all share the kernel and the effects."""
         held = (TotalBags(column, features.dtype, features.device) for column in self.columns)
         times = torch.as_tensor(self.times, dtype=features.dtype, device=features.device)
-        return [TotalsEvidence(bags, effect, times) for bags in held]
+        member = times.new_tensor(members(self.bags.in_memory().X, self.groups)) if self.groups else None
+        return [TotalsEvidence(bags, effect, times, member) for bags in held]
 
 
 def _has_known(column: TotalStatements) -> NDArray[np.bool_]:
@@ -162,9 +185,9 @@ def _searched(
     n_restarts: int,
     random: np.random.RandomState,
     watch: Watch,
-) -> tuple[Features, float | None, Trace | None]:
+) -> tuple[Features, NDArray[np.float64] | None, Trace | None]:
     kernel, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
-    effects = EffectParameters(effect, features.dtype, features.device)
+    effects = EffectParameters(effect, len(totals.groups), features.dtype, features.device)
     blocks: list[Block] = [KernelParameters(kernel, inducing.shape[1], features.takes_rows_as_they_come), effects]
     free = sum(len(block.get()) for block in blocks)
     if free == 0:
@@ -178,24 +201,29 @@ def _searched(
 
     search = EvidenceSearch(blocks, differentiated(objective))
     trace = search.run(n_restarts, iteration_limit(free), random, watch)
-    near = float(effects.effect().size.detach()) if effect is None else None
-    return reassembled(features, kernel=kernel), near, trace
+    return reassembled(features, kernel=kernel), effects.log_sizes() if effect is None else None, trace
 
 
-def _possible_effects(features: Features, totals: Totals, near: float | None) -> tuple[GroupEffect, Tensor]:
+def _possible_effects(
+    features: Features, totals: Totals, near: NDArray[np.float64] | None
+) -> tuple[GroupEffect, Tensor]:
     """The sizes of the effects that the log evidence leaves possible at this kernel, and the modes of v under them."""
     like, now = features.inducing, [Effect(features.inducing.new_zeros(()), features.inducing.new_zeros(()))]
     evidences, design = totals.evidences(features, lambda: now[0]), whole_design(features, totals.bags)
-    modes: dict[tuple[float, float], Tensor] = {}
+    modes: dict[tuple[bytes, float], Tensor] = {}
+    for evidence in evidences:
+        evidence.settled_at = COMPARED
 
-    def log_evidence(size: float, share: float) -> float:
-        now[0] = Effect(like.new_tensor(size), like.new_tensor(share))
+    def log_evidence(sizes: NDArray[np.float64], share: float) -> float:
+        now[0] = effect_of(sizes, share, like)
         found = [evidence.find(design) for evidence in evidences]
-        modes[size, share] = torch.stack([mode.v.double() for mode in found], dim=1)
+        modes[sizes.tobytes(), share] = torch.stack([mode.v.double() for mode in found], dim=1)
         return sum(float(mode.log_evidence) for mode in found)
 
-    effect = averaged_effect(log_evidence, near)
-    return effect, torch.stack([modes[pair] for pair in zip(effect.sizes, effect.shares, strict=True)])
+    start = np.full(max(len(totals.groups), 1), np.log(CENTRE)) if near is None else near
+    possible = averaged_effect(log_evidence, start)
+    asked = zip(possible.sizes, possible.shares.tolist(), strict=True)
+    return GroupEffect.of_groups(*possible, totals.groups), torch.stack([modes[s.tobytes(), q] for s, q in asked])
 
 
 def segments_of(bags: Bags, features: Features) -> Segments:

@@ -141,6 +141,15 @@ def _are_two_numbers(value: Any) -> bool:
     return _is_list(value, _is_number) and len(value) == 2
 
 
+def _are_group_effects(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"columns", "factors"}
+        and _is_list(value["columns"], lambda number: is_whole(number) and number >= 0)
+        and _is_list(value["factors"], lambda part: _is_list(part, _is_number))
+    )
+
+
 def _is_rule(value: Any) -> bool:
     return isinstance(value, dict) and all(
         _is_flag(part) or part is None or _is_text(part) or _is_number(part) for part in value.values()
@@ -199,6 +208,9 @@ _FIELDS = {
         lambda value: _is_number(value) or _is_list(value, lambda part: _is_list(part, _is_number)),
         "a number, or three lists of numbers",
         True,
+    ),
+    "features.effect_of_groups": Field(
+        _or_nothing(_are_group_effects), "numbers of columns and lists of factors, or null", True
     ),
     "features.size_range": Field(_or_nothing(_are_two_numbers), "two numbers, or null", True),
     "fitted.seed": Field(is_whole, "a whole number"),

@@ -146,7 +146,8 @@ def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
         "jitter": features.jitter,
         "origin": features.origin,
         "size_range": None if features.size_range is None else list(features.size_range),
-        "effect": [list(part) for part in features.effect],
+        "effect": [list(part) for part in features.effect[:3]],
+        "effect_of_groups": _of_groups(features.effect),
     }
 
 
@@ -164,12 +165,17 @@ def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
         origin=str(description["origin"]),
         size_range=_size_range(description.get("size_range")),
         projection=tensors.get("features.projection"),
-        effect=_effect(description.get("effect", 0.0)),
+        effect=_effect(description.get("effect", 0.0), description.get("effect_of_groups")),
     )
 
 
-def _effect(given: Any) -> GroupEffect:
-    """Sizes, shares and weights; files of the first version have one size, common to the bag."""
+def _of_groups(effect: GroupEffect) -> dict[str, list[Any]] | None:
+    """Where groups have effects of their own size: their columns, and their factors."""
+    return {"columns": list(effect.columns), "factors": [list(f) for f in effect.factors]} if effect.columns else None
+
+
+def _effect(given: Any, groups: dict[str, list[Any]] | None) -> GroupEffect:
+    """Sizes, shares and weights, and those of groups; files of the first version have one size, common to the bag."""
     if isinstance(given, int | float):
         given = [[given], [0.0], [1.0]] if given else [[], [], []]
     lengths = {len(part) for part in given}
@@ -178,7 +184,17 @@ def _effect(given: Any) -> GroupEffect:
     )
     if not within or len(lengths) != 1:
         raise ModelFileError(f"the effect of a bag cannot be of the size {given!r}; the file is damaged.")
-    return GroupEffect(*(tuple(map(float, part)) for part in given))
+    sizes, shares, weights = (tuple(map(float, part)) for part in given)
+    whole = GroupEffect(sizes, shares, weights)
+    return whole if groups is None else _with_groups(whole, groups)
+
+
+def _with_groups(effect: GroupEffect, groups: dict[str, list[Any]]) -> GroupEffect:
+    columns, factors = groups["columns"], groups["factors"]
+    sound = len(columns) == len(factors) and all(len(factor) == len(effect.sizes) for factor in factors)
+    if not sound or not all(0.0 <= value <= 1e3 for factor in factors for value in factor):
+        raise ModelFileError("the sizes of the effects of groups do not fit together; the file is damaged.")
+    return effect._replace(columns=tuple(columns), factors=tuple(tuple(map(float, part)) for part in factors))
 
 
 def _size_range(given: Any) -> tuple[float, float] | None:
