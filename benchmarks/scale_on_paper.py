@@ -14,7 +14,7 @@ import torch
 from distributed import Client, LocalCluster
 
 from bagwise.bag_models.counts import ChunkEvidence
-from bagwise.gp.features import CHUNK_ROWS, Design
+from bagwise.gp.features import CHUNK_ROWS, Design, chunk_rows
 from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, InMemory
 from bagwise.inference.expectation_propagation import move_step, propose_step
@@ -22,7 +22,7 @@ from bagwise.inference.mean_field import pull_step
 from bagwise.numerics.segments import Segments
 from benchmarks import scale_workers
 
-R, BAG = 100, 64
+D, R, BAG = 64, 100, 64
 TASK = 1e-3  # seconds of the scheduler per task
 BANDWIDTH = 1e9  # bytes per second between two machines
 LATENCY = 1e-3  # seconds of a message
@@ -62,11 +62,11 @@ def iteration(n_rows, workers, per_row, engine):
     """Seconds of the parts of one iteration, and the bytes that travel."""
     sums = 8 * (R + 1 if engine == "mean field" else R * R + R + 3)
     known = 8 * (R if engine == "mean field" else R * R + R)
-    shards = max(1, min(TASKS_PER_WORKER * workers, math.ceil(n_rows / CHUNK_ROWS)))
+    shards = max(1, min(TASKS_PER_WORKER * workers, math.ceil(n_rows / chunk_rows(n_rows, D, R))))
     tasks = SWEEPS[engine] * math.ceil(shards * (1 + FAN_IN / (FAN_IN - 1)))
     depth = SWEEPS[engine] * math.ceil(math.log(max(2, shards), FAN_IN))
     return {
-        "work": n_rows * per_row / workers,
+        "work": n_rows * per_row / min(workers, shards),
         "scheduler": tasks * TASK,
         "sums": depth * (LATENCY + FAN_IN * sums / BANDWIDTH),
         "belief": SWEEPS[engine] * math.ceil(math.log2(workers + 1)) * (LATENCY + known / BANDWIDTH),
@@ -135,7 +135,7 @@ def main():
                 shown = " | ".join(f"{part[name]:.3g}" for name in ("work", "scheduler", "sums", "belief"))
                 print(
                     f"| {engine} | 10^{int(np.log10(n_rows))} | {workers:,} | {shown} | {total:.3g} | "
-                    f"{part['work'] / total:.0%} | {part['bytes'] / 1e6:.3g} |"
+                    f"{n_rows * per_row / workers / total:.0%} | {part['bytes'] / 1e6:.3g} |"
                 )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.sources.stored_rows import Source
 
 from bagwise import MIPLGP, Bags, MILGPProbit, make_pipeline
 from bagwise.baselines import SIL
@@ -52,6 +53,13 @@ def test_sparse_rows_are_shuffled_like_dense_ones(problem):
     sparse = bags.with_features(scipy.sparse.csr_array(bags.X), bags.feature_names)
     dense = importance(model, bags, y, n_repeats=2, random_state=0).falls
     np.testing.assert_allclose(importance(model, sparse, y, n_repeats=2, random_state=0).falls, dense, atol=1e-9)
+
+
+def test_importance_in_bags_that_stay_in_a_source_is_that_of_bags_in_memory(problem):
+    bags, y, model = problem
+    stored = Bags.from_source(Source(bags.X), bags.sizes, ids=list(bags.ids), feature_names=bags.feature_names)
+    found = importance(model, stored, y, features=[1], n_repeats=2, random_state=0).falls
+    np.testing.assert_array_equal(found, importance(model, bags, y, features=[1], n_repeats=2, random_state=0).falls)
 
 
 def test_pipelines_labels_by_id_and_models_of_classes_are_taken(problem):

@@ -119,8 +119,8 @@ def _shuffled(bags: Bags, columns: list[int], random: np.random.RandomState) -> 
     if scipy.sparse.issparse(bags.X):
         chosen = scipy.sparse.diags_array(np.isin(np.arange(bags.n_features), columns).astype(float))
         return bags.with_features(bags.X - bags.X @ chosen + bags.X[order] @ chosen, bags.feature_names)
-    X = bags.X.copy()
-    X[:, columns] = bags.X[order][:, columns]
+    X = np.array(bags.X)
+    X[:, columns] = X[order][:, columns]
     return bags.with_features(X, bags.feature_names)
 
 

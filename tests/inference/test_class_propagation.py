@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from tests.inference.class_problems import TABLE, K, labelled_problem, settled_classes, tiny
+from tests.inference.class_problems import TABLE, K, labelled_problem, settled_classes, settled_tiny, tiny
 
 from bagwise.bag_models.classes import ProbitClasses, odds_of
 from bagwise.evidence.classes import ClassEvidence
+from bagwise.inference import class_propagation
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_propagation import ClassPropagation
 from bagwise.inference.class_sites import belief_of, totals_of
@@ -31,7 +32,7 @@ def by_grid(chunk, points=81, reach=5.0):
 def test_class_sites_come_close_to_quadrature():
     chunk = tiny()
     exact, mean, variance = by_grid(chunk)
-    engine = settled_classes(chunk, 1)
+    engine = settled_tiny()
     assert engine.log_evidence.item() == pytest.approx(exact, abs=0.05)
     np.testing.assert_allclose(engine.belief.mean[:, 0], mean, atol=0.08)
     np.testing.assert_allclose(engine.belief.factor[:, 0, 0].numpy() ** -2, variance, rtol=0.35)
@@ -53,7 +54,7 @@ def test_class_inference_does_not_depend_on_chunks():
 
 def test_odds_left_out_are_those_without_the_bag():
     """At bags that say nothing the odds by all other bags are those of the prior; the site of a bag is not in them."""
-    engine = settled_classes(tiny(), 1)
+    engine = settled_tiny()
     seen = engine.left_out_odds()
     assert seen.shape == (3, K + 1)
     assert (seen[:, -1] == 0).all()
@@ -68,3 +69,11 @@ def test_odds_left_out_are_those_without_the_bag():
         mean, variance = row * belief.mean[k, 0], row.square() / belief.factor[k, 0, 0].square()
         z = (mean + engine.point.offset[pair]) / torch.sqrt(1.0 + variance)
         torch.testing.assert_close(seen[bag, k], torch.special.log_ndtr(z) - torch.special.log_ndtr(-z))
+
+
+def test_small_latent_values_to_begin_with_change_no_answer_that_is_the_only_one(monkeypatch):
+    rising = settled_tiny()
+    monkeypatch.setattr(class_propagation, "_RISING", ())
+    at_once = settled_classes(tiny(), 1)
+    torch.testing.assert_close(rising.belief.mean, at_once.belief.mean, atol=1e-7, rtol=0)
+    assert rising.log_evidence.item() == pytest.approx(at_once.log_evidence.item(), abs=1e-7)

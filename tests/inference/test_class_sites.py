@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.inference.class_problems import TABLE, settled_classes, tiny
+from tests.inference.class_problems import TABLE, settled_classes, settled_tiny
 from tests.problems import segments_of
 
 from bagwise.bag_models.classes import ClassChunk
@@ -37,7 +37,7 @@ def test_log_evidence_of_a_class_is_close_however_rough_the_kernel(variance, err
 
 
 def test_log_evidence_of_class_sites_is_stationary_in_the_sites():
-    engine = settled_classes(tiny(), 1)
+    engine = settled_tiny()
     before = engine.log_evidence.item()
     for name, place in (("tau", 0), ("nu", 2), ("own_tau", (1, 0)), ("own_nu", (2, 3))):
         moved = getattr(engine.point, name).clone()
@@ -50,6 +50,13 @@ def test_log_evidence_of_class_sites_is_stationary_in_the_sites():
 
 
 def test_sites_of_instances_stand_where_classes_are_excluded_and_those_of_bags_elsewhere():
-    engine = settled_classes(tiny(), 1)
+    engine = settled_tiny()
     np.testing.assert_array_equal(engine.point.own_tau != 0, np.repeat(~TABLE[:, :-1], 4, axis=0).T)
     np.testing.assert_array_equal(engine.ground.table(engine.point.tau) != 0, TABLE[:, :-1])
+
+
+def test_scaled_ground_has_a_share_of_the_latent_values():
+    engine = settled_tiny()
+    (half,), (whole,) = engine.ground.scaled(0.5).designs, engine.ground.designs
+    torch.testing.assert_close(half.phi, 0.5 * whole.phi)
+    torch.testing.assert_close(half.kappa, 0.25 * whole.kappa)  # a variance

@@ -8,7 +8,6 @@ class probabilities of the instances.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -113,9 +112,11 @@ class AtLeastOne(LabelRule):
 
     def log_negative(self, latent: LatentBags, column: int) -> Tensor:
         """Σ log P(yᵢ = 0 | v) over the bag; a shared leftover is averaged over."""
-        turns = latent.turns(column)
-        found = [torch.cat([logs for _, logs in self._blocks(latent, column, turn)], dim=1) for turn in turns]
-        return torch.logsumexp(torch.stack(found), dim=0) - math.log(len(turns))
+        found = []
+        for turned in latent.scores_by_turn(column):
+            logs = torch.stack([_log_all_negative(latent, scores) for scores in turned])
+            found.append(torch.logsumexp(logs, dim=0) - math.log(len(logs)))
+        return torch.cat(found, dim=1)
 
     def _average(self, latent: LatentBags, column: int) -> Tensor:
         best = latent.segments.first_largest(latent.present(latent.probability)[:, column])
@@ -123,7 +124,7 @@ class AtLeastOne(LabelRule):
         sums = torch.zeros(len(best), 3, dtype=torch.float64, device=best.device)
         products = sums.new_zeros(len(best), 3, 3)
         for _, scores in latent.scores(column):
-            whole = -torch.expm1(latent.over_people(in_stretches(latent.link.log_negative, scores)))
+            whole = -torch.expm1(_log_all_negative(latent, scores))
             series = torch.stack([whole, *copies(latent.link, scores[best], sizes)], dim=1)  # (b, 3, some draws)
             sums += series.sum(2)
             products += series @ series.mT
@@ -131,14 +132,10 @@ class AtLeastOne(LabelRule):
         expected = latent.expected_copies(best, sizes, column)
         return controlled(sums / points, products / points, expected)
 
-    def _blocks(self, latent: LatentBags, column: int, turn: int) -> Iterator[tuple[slice, Tensor]]:
-        for some, scores in latent.scores(column, turn):
-            yield some, _log_all_negative(latent, scores)
-
 
 def _log_all_negative(latent: LatentBags, scores: Tensor) -> Tensor:
     """Σ log P(yᵢ = 0) over the bags at some scores (n, some draws)."""
-    return latent.over_people(in_stretches(lambda rows: latent.link.log_probability(-rows), scores))
+    return latent.over_people(in_stretches(latent.link.log_negative, scores))
 
 
 @dataclass(frozen=True)

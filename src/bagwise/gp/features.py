@@ -322,8 +322,13 @@ def traced_design(
 
 def chunk_slices(bags: Bags, n_columns: int) -> Iterator[slice]:
     """The bags of every chunk: a matter of their sizes and of the numbers of columns alone."""
-    rows = longer_chunks(CHUNK_ROWS, bags.n_instances, _CHUNK_FEATURES // n_columns)
-    return bag_slices(bags.offsets, max(1, min(rows, _CHUNK_ENTRIES // bags.n_features)))
+    return bag_slices(bags.offsets, chunk_rows(bags.n_instances, bags.n_features, n_columns))
+
+
+def chunk_rows(n_rows: int, n_features: int, n_columns: int) -> int:
+    """How many rows a chunk has, about."""
+    rows = longer_chunks(CHUNK_ROWS, n_rows, _CHUNK_FEATURES // n_columns)
+    return max(1, min(rows, _CHUNK_ENTRIES // n_features))
 
 
 def longer_chunks(rows: int, n_rows: int, most: int) -> int:

@@ -152,18 +152,35 @@ class LatentBags:
 
         ``turn`` pairs the draws of v with other draws of the leftover.
         """
-        rows, weights = self.design.phi, self.points.weights[column]
-        shared = self.leftover(column).shared
-        noise = torch.roll(self.points.noise[: shared.shape[1]], turn, dims=1).to(shared.dtype)
-        for some in blocks(weights.shape[1], len(rows)):
-            centre = rows @ weights[:, some].to(rows.dtype)
-            yield some, (centre.addmm_(shared, noise[:, some]) if shared.shape[1] else centre).double()
+        for some, centre in self._products(column):
+            yield some, self._beside(centre, column, some, turn)
 
     def scores(self, column: int, turn: int = 0) -> Iterator[tuple[slice, Tensor]]:
         """The same with what is left integrated out: P(yᵢ = 1 | v) is the link's probability at the score."""
         rest = self.leftover(column).rest.double()
         for some, centre in self.centres(column, turn):
             yield some, self.link.score(centre, rest)
+
+    def scores_by_turn(self, column: int) -> Iterator[Iterator[Tensor]]:
+        """The scores under some draws of v at a time, once for every turn: φᵀv is computed once for all of these."""
+        rest = self.leftover(column).rest.double()
+        for some, centre in self._products(column):
+            turned = (self._beside(centre, column, some, turn) for turn in self.turns(column))
+            yield (self.link.score(values, rest) for values in turned)
+
+    def _products(self, column: int) -> Iterator[tuple[slice, Tensor]]:
+        """φᵀv under the draws, (n, some draws) at a time."""
+        rows, weights = self.design.phi, self.points.weights[column]
+        for some in blocks(weights.shape[1], len(rows)):
+            yield some, rows @ weights[:, some].to(rows.dtype)
+
+    def _beside(self, centre: Tensor, column: int, some: slice, turn: int) -> Tensor:
+        """φᵀv under some draws with the shared leftover that goes with them, in double precision."""
+        shared = self.leftover(column).shared
+        if shared.shape[1] == 0:
+            return centre.double()
+        noise = torch.roll(self.points.noise[: shared.shape[1]], turn, dims=1)[:, some]
+        return torch.addmm(centre, shared, noise.to(shared.dtype)).double()
 
     def expected_copies(self, rows: Tensor, n: Tensor, column: int) -> Tensor:
         """Exact means over v of ``copies`` for some rows: (b, 2).

@@ -32,6 +32,7 @@ from bagwise.numerics.special import log_ndtr
 SHARES = (0.8, 0.4, 0.2)  # how far rows follow the newest linearisation; less where they go round in circles
 _LOOKS, _SWEEPS = 2, 1  # at the bags for every sweep over instances, and sweeps over bags for every look
 _DAMPINGS = (0.8, 0.4, 0.2)
+_RISING, _RISING_SWEEPS = (0.125, 0.25, 0.5), 4  # shares of the latent values to begin with, and sweeps for each
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
 _LEAST = 1e-6  # of what a cavity or a matched moment is divided by
 _SHORTENINGS = 12
@@ -66,16 +67,42 @@ class ClassPropagation:
         Sweeps over instances cost most, and what takes long is bags that slowly change their mind. ``log_evidence`` is
         that before the step; ``finish`` brings it up to date.
         """
+        if not self._begun:
+            self._rise()
         before = self.belief.mean
+        self._sweep()
+        self._moves = [*self._moves[1 - _PATIENCE :], self.belief.mean - before]
+        residual = float(self._moves[-1].abs().max())
+        self._adapt(residual)
+        return Report(float(self.log_evidence), residual)
+
+    def _sweep(self) -> None:
         self._sweep_instances()
         for _ in range(_LOOKS):
             self.look(SHARES[self._share] if self._begun else 1.0)
             for _ in range(_SWEEPS):
                 self._move_to(*self._towards(self._bags_seen(), self.point.tau, self.point.nu))
-        self._moves = [*self._moves[1 - _PATIENCE :], self.belief.mean - before]
-        residual = float(self._moves[-1].abs().max())
-        self._adapt(residual)
-        return Report(float(self.log_evidence), residual)
+
+    def _rise(self) -> None:
+        """Begin with small latent values, and let them grow.
+
+        Under a kernel of large variance every bag soon settles on some of its instances, for better or worse, and sites
+        have many fixed points. Small latent values leave it open for longer, until other bags have been heard.
+        """
+        whole = self.ground
+        for scale in _RISING:
+            self.ground = whole.scaled(scale)
+            self._resettle()
+            for _ in range(_RISING_SWEEPS):
+                self._sweep()
+        self.ground = whole
+        self._resettle()
+
+    def _resettle(self) -> None:
+        """The belief that the present sites lead to on other ground."""
+        self._totals = totals_of(self.point, self.ground)
+        if self._begun:
+            self.look(1.0)
 
     def look(self, share: float) -> None:
         """Make the bags linear at the present q(v), and follow a share of what is seen."""
@@ -86,8 +113,8 @@ class ClassPropagation:
 
     def resume(self, belief: ClassBelief, point: ClassPoint) -> None:
         """Start from other sites, looking from another belief at first."""
-        self.belief, self.point, self._totals = belief, point, totals_of(point, self.ground)
-        self.look(1.0)
+        self.belief, self.point, self._begun = belief, point, True
+        self._resettle()
 
     def calm(self) -> None:
         """Forget how the iteration has gone so far: what follows is another one."""

@@ -54,6 +54,11 @@ class ClassGround:
         """Which instances have a site of their own in which classes, (K, N)."""
         return torch.cat([design.segments.spread(~part) for design, part in self._parts()]).T
 
+    def scaled(self, share: float) -> "ClassGround":
+        """The same with latent values that are a share of what they were."""
+        parts = [design._replace(phi=share * design.phi, kappa=share**2 * design.kappa) for design in self.designs]
+        return ClassGround(parts, self.possible)
+
     def by_class(self, values: Tensor) -> tuple[Tensor, ...]:
         """Values of pairs, class by class."""
         return torch.split(values, self._counts)

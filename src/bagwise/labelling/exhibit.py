@@ -15,6 +15,7 @@ from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.labelling.pool import Pool
 from bagwise.plots import as_images
+from bagwise.report.bag_cards import extremes
 from bagwise.report.figures import image_uri
 
 ROWS_SHOWN = 60  # at a time
@@ -90,7 +91,7 @@ class Exhibit:
     @cached_property
     def _grey_scale(self) -> tuple[float, float]:
         """The smallest and the largest value, the same for all pictures."""
-        return float(self.pool.bags.X.min()), float(self.pool.bags.X.max())
+        return extremes(self.pool.bags)
 
     def picture(self, line: int) -> tuple[bytes, str]:
         """The picture that a row of the table names, and its kind; anything but a picture is an error."""

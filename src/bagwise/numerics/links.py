@@ -16,7 +16,7 @@ from scipy.special import roots_hermitenorm
 from torch import Tensor
 
 from bagwise.numerics.blocks import blocks
-from bagwise.numerics.special import hazard, log_ndtr, log_negative_side, log_sigmoid
+from bagwise.numerics.special import hazard, log_ndtr, log_negative_chance, log_sigmoid
 
 _HERMITE_NODES, _MOST_NODES = 32, 256  # of one integral; the other rule has 161
 _LOGISTIC_REACH, _LOGISTIC_STEP = 40.0, 0.5  # the logistic density beyond 40 is below 1e-17
@@ -39,7 +39,7 @@ class Link(NamedTuple):
     expected: Callable[[Tensor, Tensor], Tensor]  # E P(positive | a) for a ~ N(mean, variance)
     score: Callable[[Tensor, Tensor], Tensor]  # (n, S), (n,): the b with P(positive | b) = E P(positive | N(a, κ))
     chances: Callable[[Tensor], tuple[Tensor, Tensor]]  # P(positive | a), P(negative | a), each with all its digits
-    log_negative: Callable[[Tensor], Tensor]  # log P(negative | a), quickly, for scores held within e⁻⁶⁸⁰ of both ends
+    log_negative: Callable[[Tensor], Tensor]  # log P(negative | a), quickly: where it is below −680 to first order only
 
 
 def _logistic_slope(a: Tensor) -> Tensor:
@@ -159,6 +159,6 @@ PROBIT = Link(
     _probit_expected,
     _probit_score,
     _probit_chances,
-    log_negative_side,
+    log_negative_chance,
 )
 LINKS = {link.name: link for link in (LOGISTIC, PROBIT)}

@@ -43,6 +43,13 @@ def log_negative_side(z: Tensor) -> Tensor:
     return torch.where(above, torch.log(tail), torch.log1p(-tail))
 
 
+def log_negative_chance(z: Tensor) -> Tensor:
+    """The same for any z: beyond where it is held, log cdf(−z) goes on falling by the square, to first order."""
+    farthest = _FARTHEST[z.dtype]
+    beyond = (z - farthest).clamp(min=0.0)
+    return log_negative_side(z) - 0.5 * beyond * (beyond + 2.0 * farthest)
+
+
 def log1mexp(s: Tensor) -> Tensor:
     """log(1 - exp(s)) for s < 0."""
     return torch.where(s > -_LOG_2, torch.log(-torch.expm1(s)), torch.log1p(-torch.exp(s)))

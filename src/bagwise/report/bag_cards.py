@@ -131,13 +131,13 @@ class _Images:
     def __init__(self, answers: Answers, image_shape: Sequence[int]) -> None:
         self.bags = answers.bags
         self.shape = image_shape
-        self.low, self.high = _extremes(answers.bags)
+        self.low, self.high = extremes(answers.bags)
 
     def of_bag(self, number: int, order: Ints) -> list[str]:
         return [image_uri(image, self.low, self.high) for image in as_images(self.bags[number], self.shape)[order]]
 
 
-def _extremes(bags: Bags) -> tuple[float, float]:
+def extremes(bags: Bags) -> tuple[float, float]:
     """The smallest and the largest number of all rows."""
     parts = [bags.X] if not bags.stays_in_file else bags.X.blocks(8192)
     ends = [(float(rows.min()), float(rows.max())) for rows in parts]
