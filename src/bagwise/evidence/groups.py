@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 
-MOST_GROUPS = 10  # above, effects have one size for all
+MOST_GROUPS = 4  # above, effects have one size for all: the search for more sizes takes too long
 
 
 def group_columns(bags: Bags) -> tuple[int, ...]:

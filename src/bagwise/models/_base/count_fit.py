@@ -25,6 +25,7 @@ from bagwise.models._base.first_features import (
     wants_sizes,
     with_sizes,
 )
+from bagwise.models._base.flat_evidence import unless_flat
 from bagwise.models._base.learned_kernel import warn_if_unsettled
 from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
 
@@ -134,7 +135,8 @@ def _learned(
 ) -> Learned:
     """Features with a learned kernel, judged by the engine that suits the bags; kinds of kernel by bags alone.
 
-    Where messages can judge no kernel at all, one site per bag does.
+    Where messages can judge no kernel at all, one site per bag does. Where numbers of positives are stated exactly and
+    hardly tell one kernel from another, the first one stays.
     """
     if not model.learn or not counts.evidence.observed().any():
         return Learned(features, None)
@@ -143,7 +145,7 @@ def _learned(
     learned = _search(model, features, bags, counts, begin, by_bags, choosing)
     if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
         learned = _search(model, features, bags, counts, begin, True, choosing)
-    return learned
+    return unless_flat(features, learned, begin) if counts.tight else learned
 
 
 def _has_large_bags(model: Any, bags: Bags, counts: CountInput) -> bool:
