@@ -57,9 +57,9 @@ def test_sparse_rows_are_shuffled_like_dense_ones(problem):
 
 def test_importance_in_bags_that_stay_in_a_source_is_that_of_bags_in_memory(problem):
     bags, y, model = problem
-    stored = Bags.from_source(Source(bags.X), bags.sizes, ids=list(bags.ids))
-    found = importance(model, stored, y, features=[1], n_repeats=1, random_state=0).falls
-    np.testing.assert_array_equal(found, importance(model, bags, y, features=[1], n_repeats=1, random_state=0).falls)
+    stored = Bags.from_source(Source(bags.X), bags.sizes, ids=list(bags.ids), feature_names=bags.feature_names)
+    found = importance(model, stored, y, features=[1], n_repeats=2, random_state=0).falls
+    np.testing.assert_array_equal(found, importance(model, bags, y, features=[1], n_repeats=2, random_state=0).falls)
 
 
 def test_pipelines_labels_by_id_and_models_of_classes_are_taken(problem):

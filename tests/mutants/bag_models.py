@@ -90,7 +90,7 @@ MUTANTS = [
             "default_rng([latent.points.seed, 1])",
             "default_rng([latent.points.seed, len(latent.bags)])",
         ),
-        ("turns of the leftover are added instead of averaged", " - math.log(len(turns))", ""),
+        ("turns of the leftover are added instead of averaged", " - math.log(len(logs))", ""),
         ("control variates push the wrong way", "(expected - mean[:, 1:])", "(mean[:, 1:] - expected)"),
         (
             "the soft maximum is not corrected by its instances",
