@@ -77,12 +77,17 @@ def dealt(kind, y, size, rng):
 # ---------------------------------------------------------------- methods: each returns a function P(positive) of rows
 
 
-def by_bagwise(**settings):
-    """BagGP at its defaults, or with settings."""
+def by_bagwise(conditioned=False, **settings):
+    """BagGP at its defaults, or with settings; ``conditioned``: rows of the bags are judged with their fractions."""
 
     def run(bags, fractions):
         model = BagGP(evidence="fraction", random_state=0, **settings).fit(bags, fractions)
-        return lambda X: model.predict_instance_proba(X)[:, 1]
+
+        def probability(X):
+            inside = conditioned and X is bags.X
+            return model.predict_instance_proba(bags if inside else X, given=fractions if inside else None)[:, 1]
+
+        return probability
 
     return run
 
@@ -133,6 +138,7 @@ def dllp_of_llp_learn(bags, fractions):
 
 METHODS = {
     "BagGP": by_bagwise(),
+    "BagGP, with the fractions of the bags": by_bagwise(conditioned=True),
     "BagGP, kernel not learned": by_bagwise(learn=False),
     "llp-learn DLLP": dllp_of_llp_learn,
     "llp-learn EM": em_of_llp_learn("random"),
@@ -149,7 +155,9 @@ def measured(folder, cell):
     warnings.simplefilter("ignore")  # of convergence, and of old packages
     name, kind, size, repeat, method = cell
     X, y, new_X, new_y = rows_of(name, folder, repeat)
-    bags = Bags(X, dealt(kind, y, size, np.random.default_rng([repeat, size])))
+    groups = dealt(kind, y, size, np.random.default_rng([repeat, size]))
+    order = np.argsort(groups, kind="stable")
+    bags, y = Bags(X[order], groups[order]), y[order]
     fractions = shares(bags, y.astype(float))
     began, about = time.process_time(), dict(zip(KEYS, cell, strict=True))
     try:
@@ -157,7 +165,7 @@ def measured(folder, cell):
     except ValueError as error:  # EM from majorities, where every bag has the same
         return about | {"failed": str(error)}
     seconds = time.process_time() - began
-    judged = [*judge(probability, X, y), *judge(probability, new_X, new_y)]
+    judged = [*judge(probability, bags.X, y), *judge(probability, new_X, new_y)]
     found = dict(zip(MEASURES, (round(float(value), 4) for value in judged), strict=True))
     return about | found | {"seconds": round(seconds, 1), "sd_of_fractions": round(float(fractions.std()), 3)}
 

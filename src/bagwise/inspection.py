@@ -86,7 +86,7 @@ def importance(
     >>> importance(model, bags, y, random_state=0).to_frame().columns.tolist()
     ['feature', 'importance', 'standard_error']
     """
-    given, rate = as_bags(bags), _score(model, score)
+    given, rate = as_bags(bags).in_memory(), _score(model, score)
     chosen = [_columns(entry, given) for entry in (range(given.n_features) if features is None else features)]
     random, repeats = random_stream(random_state), check_count("n_repeats", n_repeats, least=2)
     baseline = rate(model, given, y)
@@ -119,8 +119,8 @@ def _shuffled(bags: Bags, columns: list[int], random: np.random.RandomState) -> 
     if scipy.sparse.issparse(bags.X):
         chosen = scipy.sparse.diags_array(np.isin(np.arange(bags.n_features), columns).astype(float))
         return bags.with_features(bags.X - bags.X @ chosen + bags.X[order] @ chosen, bags.feature_names)
-    X = np.array(bags.X)
-    X[:, columns] = X[order][:, columns]
+    X = bags.X.copy()
+    X[:, columns] = bags.X[order][:, columns]
     return bags.with_features(X, bags.feature_names)
 
 

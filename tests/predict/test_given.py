@@ -11,7 +11,7 @@ from scipy.stats import norm
 from tests.predict.test_bags import some_posterior
 from tests.problems import features_of, random_bags, random_labels
 
-from bagwise import GPMIL, VGPMIL, BagDataError, BagGP, Bags, MILGPProbit, label
+from bagwise import GPMIL, VGPMIL, BagDataError, BagGP, Bags, MILGPProbit, count, fraction, label
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.datasets import wave
 from bagwise.gp.posterior import GaussianPosterior
@@ -90,6 +90,68 @@ def test_of_tiles_in_positive_bags_with_p_near_seven_tenths_about_seventy_percen
         near, positive = near + some.sum(), positive + z[bags.offsets[120] :][some].sum()
     assert near > 200
     assert positive / near == pytest.approx(0.7, abs=0.07)
+
+
+@pytest.fixture(scope="module")
+def of_fractions():
+    """A model of fractions, its bags, and what these state."""
+    rng = np.random.default_rng(0)
+    bags = random_bags(rng, n_bags=30, sizes=(3, 6))
+    positive = bags.X[:, 0] > 0
+    stated = np.add.reduceat(positive, bags.offsets[:-1]) / bags.sizes
+    return (
+        BagGP(evidence="fraction", learn=False, n_inducing=15, random_state=0).fit(bags, stated),
+        bags,
+        positive,
+        stated,
+    )
+
+
+def counted_by_hand(chances, log_psi):
+    """P(yᵢ = 1 | statement) with a factor ψ for every number of positives, by all patterns under every draw."""
+    joint, evidence = np.zeros(len(chances)), 0.0
+    for signs in itertools.product([0, 1], repeat=len(chances)):
+        s = np.array(signs)[:, None]
+        weight = np.exp(log_psi[sum(signs)]) * np.prod(np.where(s == 1, chances, 1 - chances), axis=0).mean()
+        joint, evidence = joint + weight * np.array(signs), evidence + weight
+    return joint / evidence
+
+
+def test_instances_given_a_number_of_positives_equal_enumeration(of_fractions):
+    model, bags, _, _ = of_fractions
+    numbers = np.minimum(np.arange(len(bags)) % 3, bags.sizes)
+    found = model.predict_instance_proba(bags, given=count(numbers, numbers))[:, 1]
+    (latent,) = model._fitted().latent(bags)
+    chances = np.concatenate([norm.cdf(scores.numpy()) for _, scores in latent.scores(0)], axis=1)
+    for b, (start, stop) in enumerate(itertools.pairwise(bags.offsets)):
+        log_psi = np.where(np.arange(stop - start + 1) == numbers[b], 0.0, -np.inf)
+        np.testing.assert_allclose(found[start:stop], counted_by_hand(chances[start:stop], log_psi), rtol=1e-8)
+    np.testing.assert_allclose(np.add.reduceat(found, bags.offsets[:-1]), numbers, atol=1e-8)
+
+
+def test_fractions_are_given_as_fit_takes_them_and_tell_instances_apart_better(of_fractions):
+    model, bags, positive, stated = of_fractions
+    alone, given = (model.predict_instance_proba(bags, given=said)[:, 1] for said in (None, stated))
+    np.testing.assert_array_equal(given, model.predict_instance_proba(bags, given=fraction(stated))[:, 1])
+    assert np.mean(np.log(np.where(positive, given, 1 - given))) > np.mean(np.log(np.where(positive, alone, 1 - alone)))
+    assert (given[stated[bags.index] == 0] < 0.01).all()
+
+
+def test_bags_that_state_nothing_or_a_label_are_answered_as_before(of_fractions):
+    model, bags, _, stated = of_fractions
+    some = np.where(np.arange(len(bags)) < 5, stated, np.nan)
+    found = model.predict_instance_proba(bags, given=some)
+    silent = bags.index >= 5
+    np.testing.assert_array_equal(found[silent], model.predict_instance_proba(bags)[silent])
+    labels = label(np.arange(len(bags)) % 2)
+    assert (model.predict_instance_proba(bags, given=labels)[bags.index % 2 == 0, 1] == 0).all()
+
+
+def test_rows_that_stand_for_many_are_refused_with_what_to_ask_instead(of_fractions):
+    model, bags, _, stated = of_fractions
+    heavy = Bags(bags.X, bags.index, weight=np.full(bags.n_instances, 3))
+    with pytest.raises(BagDataError, match="draw_cells"):
+        model.predict_instance_proba(heavy, given=stated)
 
 
 @pytest.fixture(scope="module")

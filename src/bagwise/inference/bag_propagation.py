@@ -181,10 +181,10 @@ def has_label(chunk: Chunk) -> Tensor:
 def labelled_design(chunk: Chunk) -> Design:
     """The bags of a chunk that have a plain label."""
     labelled = has_label(chunk)
-    return chosen_bags(chunk.design, labelled)
+    return design_of_bags(chunk.design, labelled)
 
 
-def chosen_bags(design: Design, chosen: Tensor) -> Design:
+def design_of_bags(design: Design, chosen: Tensor) -> Design:
     """The bags of a chunk that are chosen, (b,)."""
     if bool(chosen.all()):
         return design

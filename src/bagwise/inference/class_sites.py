@@ -26,7 +26,7 @@ from torch import Tensor
 from bagwise.bag_models.classes import site_terms
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
-from bagwise.inference.bag_propagation import BagRows, chosen_bags, linearise
+from bagwise.inference.bag_propagation import BagRows, design_of_bags, linearise
 from bagwise.numerics.linalg import logdet, squared_lengths, unwhiten, weighted_gram, whiten
 from bagwise.numerics.special import hazard, log_ndtr
 
@@ -90,7 +90,7 @@ def _linearised(design: Design, chosen: Tensor, draws: Tensor) -> BagRows:
     """Some bags of a chunk as rows."""
     if not bool(chosen.any()):
         return BagRows(design.phi[:0], design.kappa[:0])
-    seen = chosen_bags(design, chosen)
+    seen = design_of_bags(design, chosen)
     return linearise(seen.phi, seen.kappa, seen.segments, draws.to(seen.phi.dtype))
 
 
@@ -105,7 +105,7 @@ class ClassPoint(NamedTuple):
     own_nu: Tensor  # (K, N)
 
 
-class Totals(NamedTuple):
+class InstanceTotals(NamedTuple):
     """What the sites of single instances add to the precisions (K, R, R) and to the shifts (K, R)."""
 
     precision: Tensor
@@ -134,21 +134,21 @@ class ClassCavities(NamedTuple):
     bend: Tensor  # its derivative
 
 
-def totals_of(x: ClassPoint, ground: ClassGround) -> Totals:
+def totals_of(x: ClassPoint, ground: ClassGround) -> InstanceTotals:
     """Σ τ φφᵀ/s² and Σ ν φ/s over single instances."""
     parts = zip(ground.designs, ground.by_chunk(x.own_tau), ground.by_chunk(x.own_nu), strict=True)
     sums = [_added(*part) for part in parts]
-    return Totals(*(torch.stack(part).sum(0) for part in zip(*sums, strict=True)))
+    return InstanceTotals(*(torch.stack(part).sum(0) for part in zip(*sums, strict=True)))
 
 
-def _added(design: Design, tau: Tensor, nu: Tensor) -> Totals:
+def _added(design: Design, tau: Tensor, nu: Tensor) -> InstanceTotals:
     phi, noise = design.phi, 1.0 + design.kappa
     grams = [weighted_gram(phi, weight / noise) for weight in tau.to(phi.dtype)]
     shift = (nu.to(phi.dtype) * torch.rsqrt(noise)) @ phi
-    return Totals(torch.stack(grams).double(), shift.double())
+    return InstanceTotals(torch.stack(grams).double(), shift.double())
 
 
-def belief_of(x: ClassPoint, ground: ClassGround, totals: Totals) -> ClassBelief:
+def belief_of(x: ClassPoint, ground: ClassGround, totals: InstanceTotals) -> ClassBelief:
     """A_k = I + Σ τ a aᵀ over whole bags and single instances, and its mean A_k⁻¹ Σ ν a."""
     eye = torch.eye(x.rows.shape[1], dtype=x.rows.dtype, device=x.rows.device)
     grams = [a.T @ (tau[:, None] * a) for a, tau in zip(ground.by_class(x.rows), ground.by_class(x.tau), strict=True)]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bagwise._frames import as_kind
 from bagwise.bags import Bags
+from bagwise.evidence.statements import label
 from bagwise.exceptions import BagDataError
 from bagwise.metrics import positive_proba
 
@@ -46,7 +47,7 @@ def given_argument(model: Any, given: Any) -> dict[str, Any]:
             f"given: {type(model).__name__} cannot judge instances by the label of their bag; leave out given "
             "(--given-label)."
         )
-    return {"given": given}
+    return {"given": label(given) if model.kind_of_y in ("fraction", "count") else given}
 
 
 def _instance_columns(model: Any, bags: Bags, labels: Sequence[str], asked: dict[str, Any]) -> dict[str, NDArray[Any]]:

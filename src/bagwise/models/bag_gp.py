@@ -98,8 +98,9 @@ class BagGP(ChainAnswers, AnswersInClasses):
         they are, a number is the standard deviation of u (then there is no c), a pair of numbers those of u and of c,
         False leaves both out. "auto" learns them for rows with a weight and leaves them out otherwise. Use True where
         bags differ in ways that no feature tells: without it thousands of individuals make a model much surer than it
-        may be. Where features of 0 and 1 name the group of every row (two to four of them, as from ``from_totals``),
-        what is learned has a size of its own in every group. ``group_effect_`` is what was found.
+        may be. Where features of 0 and 1 name the group of every row (two to four groups, as from
+        ``Bags.from_totals``), what is learned has a size of its own in every group. ``group_effect_`` is what was
+        found.
     kernel : str or gpytorch kernel
         Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
         sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence

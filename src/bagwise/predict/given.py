@@ -6,15 +6,22 @@ With a statement about a bag, such as its label, Bayes' rule gives
 
 Under the rule "at least one" a positive instance makes its bag positive, so P(yᵢ = 1, bag positive | v) = P(yᵢ = 1 | v)
 for every draw of v, and (1.12) for a positive bag is P(yᵢ = 1) / P(the bag is positive): the numerator is exact, the
-denominator is that of ``bag_probability``. A negative bag has no positive instance.
+denominator is that of ``bag_probability``. A negative bag has no positive instance. For a statement about the number of
+positives both are averages over draws of v, with the probabilities of (2.4) given each.
 """
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from bagwise.bag_models.counts import Tabled, tabled_columns
 from bagwise.bag_models.rules import AtLeastOne
 from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import BagDataError
+from bagwise.gp.latent import LatentBags
+from bagwise.numerics.counting.programme import count_posterior
 from bagwise.predict.bags import bag_probability, instance_probability
 from bagwise.predict.points import Fitted
 
@@ -30,6 +37,34 @@ def instances_given_labels(fitted: Fitted, bags: Bags, labels: Array) -> Array:
     alike = np.broadcast_to(1.0 / bags.totals[bags.index][:, None], each.shape)
     share = np.divide(each, whole, out=alike.copy(), where=whole > 0)
     return np.where(np.isnan(stated), each, np.where(stated == 1, share, 0.0))
+
+
+def instances_given_counts(fitted: Fitted, bags: Bags, evidence: CountEvidence) -> Array:
+    """P(yᵢ = 1 | what its bag states about its number of positives), (N, K)."""
+    found = torch.from_numpy(instances_given_labels(fitted, bags, evidence.labels))
+    start = 0
+    for latent in fitted.latent(bags):
+        part = slice(start, start + len(latent.bags))
+        own = found[int(bags.offsets[part.start]) : int(bags.offsets[part.stop])]
+        for column, stated in enumerate(tabled_columns(evidence, part, torch.float64, latent.design.phi.device)):
+            if stated is not None:
+                own[stated.rows.cpu(), column] = _given_table(latent, stated, column).cpu()
+        start = part.stop
+    return found.numpy()
+
+
+def _given_table(latent: LatentBags, stated: Tabled, column: int) -> Tensor:
+    """(1.12) of the rows of bags that state a table: Σ Z r / Σ Z over draws of v, in logs."""
+    owner = torch.repeat_interleave(latent.segments.sizes[stated.bags])
+    both, alone = [], []
+    for _, scores in latent.scores(column):
+        z = scores[stated.rows].T
+        log_p = latent.link.log_probability(z).masked_fill(stated.known == 0, -torch.inf)
+        log_q = latent.link.log_probability(-z).masked_fill(stated.known == 1, -torch.inf)
+        given_v = count_posterior(log_p, log_q, stated.potentials)
+        both.append((given_v.log_z[:, owner] + given_v.log_r).logsumexp(0))
+        alone.append(given_v.log_z.logsumexp(0))
+    return torch.exp(torch.stack(both).logsumexp(0) - torch.stack(alone).logsumexp(0)[owner])
 
 
 def bags_given_labels(fitted: Fitted, bags: Bags, labels: Array) -> Array:

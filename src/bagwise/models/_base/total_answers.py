@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise.bags import Bags
-from bagwise.evidence.reading import CountReading, Stated, read_stated
+from bagwise.evidence.reading import CountReading, Stated, counted, read_stated
+from bagwise.evidence.statements import LABEL, NONE, Evidence
 from bagwise.evidence.totals import StatedTotals, TotalStatements, expected_totals, total_statements
 from bagwise.exceptions import BagDataError
 from bagwise.models._base.count_answers import CountAnswers
 from bagwise.predict.cells import cell_draws
 from bagwise.predict.counts import FractionSummary, check_count_range, check_level
+from bagwise.predict.given import instances_given_counts
 
 GIVEN_DRAWS = 400  # joint draws that an answer given a statement is taken from
 
@@ -51,6 +53,31 @@ class TotalAnswers(CountAnswers):
         lowest, highest = (end[:, None] for end in check_count_range(lo, hi, checked))
         found: Array = (weight * ((numbers >= lowest - 0.5) & (numbers <= highest + 0.5))).sum(0)
         return found if self._several() else found[:, 0]
+
+    def predict_instance_proba(self, bags: Any, *, given: Any = None) -> Array:
+        """P(the instance is positive), in the order of ``bags.X``: (N, 2), or (N, K) for K labels.
+
+        ``given`` is what these bags state themselves, as ``y`` in ``fit``, or an ``Evidence``: labels, fractions or
+        counts. The answer is then the probability given the statement of the instance's own bag.
+        """
+        if given is None or not self._tells_counts(given):
+            return super().predict_instance_proba(bags, given=given)
+        checked, stated = self._stated(bags, given)
+        if checked.weight is not None:
+            raise BagDataError(
+                "given: a row with a weight stands for many individuals, and there is no probability of one of them "
+                "given the statement of its bag. Use draw_cells(bags, y) for the number of positives behind every row."
+            )
+        reading = CountReading(self.evidence, self.confidence, self.label_noise)
+        return self._columns(
+            instances_given_counts(self._fitted(), checked, counted(stated, checked, reading).evidence)
+        )
+
+    def _tells_counts(self, given: Any) -> bool:
+        """Whether something that is given says more than labels."""
+        if isinstance(given, Evidence):
+            return not np.isin(given.kind, (NONE, LABEL)).all()
+        return self.evidence in ("fraction", "count")
 
     def stated_totals(self, bags: Any, y: Any) -> StatedTotals:
         """What bags state, read as ``fit`` reads it, as numbers of positives."""
