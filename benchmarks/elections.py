@@ -1,7 +1,8 @@
 """Rates of groups from totals: do ranges hold on generated precincts, and how good are the answers on real counties?
 
 Run: python -m benchmarks.elections coverage [--precincts 50 300] [--effect 0 0.3 1] [--repeats 20] [--seed 0]
-     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--rounded] [--pyei] [--numpyro]
+     python -m benchmarks.elections counties [folder of data sets] [--set NAME] [--by-group] [--rounded]
+            [--pyei] [--numpyro]
      python -m benchmarks.elections sizes [--effect 0.8] [--repeats 8] [--seed 0]
      python -m benchmarks.elections speed
 
@@ -32,6 +33,8 @@ GROUPS = ("first", "second")
 LEVEL = 0.9
 ROUNDED = 0.005  # standard deviation of a share in the model of NumPyro
 HELD_OUT = 100
+
+SETTINGS = {"group_effect": True, "random_state": 0}  # of the model; --by-group changes the first
 
 
 def generated(n_precincts, effect, rng, rates=(0.25, 0.7), totals=(20, 5000), tied=0.0, own=None, apart=0.0):
@@ -75,7 +78,7 @@ def one_repeat(n_precincts, effect, seed, learn=True, own=None, apart=0.0):
     rng = np.random.default_rng(seed)
     people, positive = generated(n_precincts + HELD_OUT, effect, rng, own=own, apart=apart)
     bags, numbers = as_bags(people), positive.sum(1)
-    model = BagGP(evidence="count", learn=learn, group_effect=True, random_state=0)
+    model = BagGP(evidence="count", learn=learn, **SETTINGS)
     model.fit(bags[:n_precincts], numbers[:n_precincts])
     each = group_table(model, bags[:n_precincts], numbers[:n_precincts], sets="bags", n_draws=200)
     own, there = people[:n_precincts], people[:n_precincts] > 0
@@ -176,7 +179,7 @@ def by_bagwise(people, numbers):
 def county_fit(people, stated, **settings):
     """The model, its table for all counties and for each, and its answers."""
     bags = as_bags(people)
-    model = BagGP(random_state=0, **settings).fit(bags, stated)
+    model = BagGP(**SETTINGS, **settings).fit(bags, stated)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BagDataWarning)
         table = group_table(model, bags, stated)
@@ -305,6 +308,7 @@ def main(arguments=None):
         "--own", type=float, help="share of the variance of the effects that groups have for themselves"
     )
     parser.add_argument("--apart", type=float, default=0.0, help="how far sizes of groups differ, in logarithms")
+    parser.add_argument("--by-group", action="store_true", help="learn a size of the effects for every group")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", choices=COUNTIES)
@@ -315,6 +319,8 @@ def main(arguments=None):
         "--numpyro", action="store_const", const="NumPyro", help="a hierarchical model in NumPyro as well"
     )
     given = parser.parse_args([] if arguments is None else arguments)
+    if given.by_group:
+        SETTINGS["group_effect"] = "by group"
     if given.what == "coverage":
         coverage(given.precincts, given.effect, given.repeats, given.seed, given.own, given.apart)
     elif given.what == "sizes":

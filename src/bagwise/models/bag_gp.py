@@ -23,7 +23,7 @@ from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import ModelCard, check_iterations
 from bagwise.models._base.first_features import asks_for_sizes
 from bagwise.models._base.fit_record import FitRecord
-from bagwise.models._base.total_fit import common_and_own, fit_totals, goes_by_totals
+from bagwise.models._base.total_fit import BY_GROUP, common_and_own, fit_totals, goes_by_totals
 
 _ONLY_WHOLE = {  # why weights of bags are whole numbers
     "gibbs": "a sampler draws the instances of whole bags. Use inference='auto' or 'vi' for other weights",
@@ -92,15 +92,14 @@ class BagGP(ChainAnswers, AnswersInClasses):
         kernel that was learned without it, by more than one nat; it asks only where labels are all that bags state and
         the bags differ in size. Of more than 100,000 instances it asks a random choice of bags with as many. Use False
         where a bag must not be judged by its size.
-    group_effect : {"auto", True, False}, float or pair of floats
+    group_effect : {"auto", "by group", True, False}, float or pair of floats
         Whether bags have effects besides the features: f(x) + u + c, with u common to the bag and c common to those of
         its individuals who have the same features, both normal and drawn anew for every bag. True learns how large
         they are, a number is the standard deviation of u (then there is no c), a pair of numbers those of u and of c,
         False leaves both out. "auto" learns them for rows with a weight and leaves them out otherwise. Use True where
         bags differ in ways that no feature tells: without it thousands of individuals make a model much surer than it
-        may be. Where features of 0 and 1 name the group of every row (two to four groups, as from
-        ``Bags.from_totals``), what is learned has a size of its own in every group. ``group_effect_`` is what was
-        found.
+        may be. "by group" learns a size for every group, where two to four features of 0 and 1 name the group of every
+        row, as from ``Bags.from_totals``. ``group_effect_`` is what was found.
     kernel : str or gpytorch kernel
         Which instances are alike: "auto", "rbf", "exponential", "matern32", "matern52", "linear", "rbf+linear" (their
         sum), or any gpytorch kernel. "auto" is "rbf"; with 100 or more features, or sparse rows, the log evidence
@@ -298,10 +297,11 @@ class BagGP(ChainAnswers, AnswersInClasses):
         if not isinstance(self.size_effect, bool | np.bool_) and not asks_for_sizes(self):
             raise BagDataError(f"size_effect={self.size_effect!r}: expected 'auto', True or False.")
         effect = self.group_effect
-        if not isinstance(effect, bool | np.bool_) and not (isinstance(effect, str) and effect == "auto"):
+        if not isinstance(effect, bool | np.bool_) and not (isinstance(effect, str) and effect in ("auto", BY_GROUP)):
             for sd in common_and_own(effect):
                 check.check_positive("group_effect", sd, zero=True)
-        if effect is not False and not isinstance(effect, str) and self.inference not in ("auto", "laplace"):
+        automatic = isinstance(effect, str) and effect == "auto"
+        if effect is not False and not automatic and self.inference not in ("auto", "laplace"):
             raise BagDataError(f"group_effect={effect!r}: an effect of the group needs inference='laplace' or 'auto'.")
         check.check_below("label_noise", self.label_noise, 0.5)
         check_class_weight(self.class_weight)

@@ -82,6 +82,7 @@ def test_size_of_the_effect_is_larger_in_the_group_that_differs_more_between_pre
     rng = np.random.default_rng(0)
     bags, _, people = precincts(60, totals=(300, 900))
     y = rng.binomial(people, norm.cdf(rng.normal([-0.5, 0.5], [1.0, 0.1], people.shape))).sum(1)
-    first, second = BagGP(evidence="count", learn=False, random_state=0).fit(bags, y).group_effect_.by_group
+    model = BagGP(evidence="count", learn=False, group_effect="by group", random_state=0).fit(bags, y)
+    first, second = model.group_effect_.by_group
     assert first > 1.5 * second
     assert 0.5 < first < 1.8

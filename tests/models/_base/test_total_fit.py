@@ -6,7 +6,7 @@ import torch
 from tests.precincts import KINDS, precincts
 
 import bagwise
-from bagwise import BagGP
+from bagwise import BagGP, Bags
 from bagwise.evidence.statements import label
 from bagwise.exceptions import BagDataError
 
@@ -78,3 +78,18 @@ def test_models_without_weights_name_the_way_out():
     bags, positive, _ = precincts(4)
     with pytest.raises(BagDataError, match=r"bags\.repeated\(\)"):
         bagwise.VGPMIL().fit(bags, (positive.sum(1) > 20).astype(int))
+
+
+def test_sizes_by_group_need_features_that_name_groups():
+    bags = Bags([[0.2], [0.7], [0.1], [0.4]], [0, 0, 1, 1], weight=[5, 5, 5, 5])
+    with pytest.raises(BagDataError, match="the features name no groups"):
+        BagGP(evidence="count", learn=False, group_effect="by group").fit(bags, [3, 4])
+    with pytest.raises(BagDataError, match="laplace"):
+        BagGP(evidence="count", group_effect="by group", inference="ep").fit(bags, [3, 4])
+
+
+def test_effects_have_one_size_unless_sizes_by_group_are_asked_for():
+    bags, positive, _ = precincts(12, sd=0.5, totals=(100, 400))
+    model = BagGP(evidence="count", learn=False, random_state=0)
+    assert model.fit(bags, positive.sum(1)).group_effect_.by_group == ()
+    assert len(model.set_params(group_effect="by group").fit(bags, positive.sum(1)).group_effect_.by_group) == 2

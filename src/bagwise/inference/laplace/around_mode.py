@@ -17,6 +17,7 @@ from bagwise.gp.features import Design
 from bagwise.numerics.linalg import Factor, cholesky, logdet, second_derivatives, solve_factor
 
 _HALVINGS = 20
+_NEGLIGIBLE = 1e-8  # nats that a step promises: where these do not fall any more, the slope is rounding
 _SLOW = 0.2  # of the gain that the step before promised: what a step may still promise where scoring is fast enough
 
 
@@ -109,11 +110,12 @@ class ModeEvidence(ABC):
             if float(slope @ step) > _SLOW * before and rows.scaled.numel() <= self.newton_entries:
                 lower = self._curvature_factor(rows, v)
                 step = step if lower is None else _solved(lower, slope)
-            before = float(slope @ step)
-            taken = self._stepped(rows, v, step, float(value), before)
+            promise = float(slope @ step)
+            taken = self._stepped(rows, v, step, float(value), promise)
             if taken is not None:
                 v, value, slope = taken
-            if taken is None or before < self.settled_at:
+            rounding, before = 0.5 * before < promise < _NEGLIGIBLE, promise
+            if taken is None or promise < self.settled_at or rounding:
                 self._still = True
                 break
         self._mode, self._height = v, value

@@ -19,7 +19,7 @@ from bagwise.bag_models.cell_effects import Effect
 from bagwise.bag_models.total_expansion import TotalExpansion
 from bagwise.bag_models.totals import TotalBags
 from bagwise.bags import Bags
-from bagwise.evidence.groups import group_columns, members
+from bagwise.evidence.groups import members
 from bagwise.evidence.reading import Stated
 from bagwise.evidence.statements import NONE
 from bagwise.evidence.totals import TotalStatements, total_statements
@@ -107,10 +107,17 @@ class Totals(NamedTuple):
     groups: tuple[int, ...] = ()  # numbers of the features that name groups, each of which has effects of its own size
 
     @classmethod
-    def of(cls, bags: Bags, stated: Stated, label_noise: float, weight: NDArray[np.float64] | None = None) -> "Totals":
+    def of(
+        cls,
+        bags: Bags,
+        stated: Stated,
+        label_noise: float,
+        weight: NDArray[np.float64] | None = None,
+        groups: tuple[int, ...] = (),
+    ) -> "Totals":
         """Statements as they were read."""
         columns = tuple(total_statements(column, bags, label_noise) for column in stated.columns)
-        return cls(bags, columns, weight, group_columns(bags))
+        return cls(bags, columns, weight, groups)
 
     @property
     def times(self) -> NDArray[np.float64]:

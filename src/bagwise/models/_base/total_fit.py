@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
+from bagwise.evidence.groups import MOST_GROUPS, group_columns
 from bagwise.evidence.reading import Stated
 from bagwise.exceptions import BagDataError
 from bagwise.gp.effects import NO_EFFECT, GroupEffect
@@ -16,13 +17,15 @@ from bagwise.models._base.chains import forget_chains
 from bagwise.models._base.first_features import first_features, kinds_in_question, wants_sizes, with_sizes
 from bagwise.models._base.learned_kernel import warn_if_unsettled
 
+BY_GROUP = "by group"
+
 
 def goes_by_totals(model: Any, bags: Bags) -> bool:
     """Whether statements are taken as totals: asked for, or needed for weights or an effect of the group."""
     if model.inference != "auto":
         return bool(model.inference == "laplace")
-    asked = not isinstance(model.group_effect, str) and bool(np.any(model.group_effect))
-    return bags.weight is not None or asked
+    given = not isinstance(model.group_effect, str) and bool(np.any(model.group_effect))
+    return bags.weight is not None or given or by_group(model)
 
 
 def fit_totals(model: Any, bags: Bags, stated: Stated, weight: NDArray[np.float64] | None) -> None:
@@ -30,7 +33,8 @@ def fit_totals(model: Any, bags: Bags, stated: Stated, weight: NDArray[np.float6
     forget_chains(model)
     model.inference_, model.learning_trace_ = "laplace", None
     first = first_features(model, bags, kinds_in_question(model, bags)[0])
-    totals = Totals.of(bags, stated, model.label_noise, weight)
+    groups = _named_groups(bags) if by_group(model) else ()
+    totals = Totals.of(bags, stated, model.label_noise, weight, groups)
     learned = learn_totals(
         with_sizes(first, bags, wants_sizes(model)),
         totals,
@@ -47,10 +51,25 @@ def fit_totals(model: Any, bags: Bags, stated: Stated, weight: NDArray[np.float6
     model._finish(with_effect, found.posterior, model.rule_, found.trace, found.log_evidence)
 
 
+def by_group(model: Any) -> bool:
+    """Whether the effects of every group shall have a size of their own."""
+    return isinstance(model.group_effect, str) and model.group_effect == BY_GROUP
+
+
+def _named_groups(bags: Bags) -> tuple[int, ...]:
+    groups = group_columns(bags)
+    if not groups:
+        raise BagDataError(
+            f"group_effect={BY_GROUP!r}: the features name no groups. Use 2 to {MOST_GROUPS} columns of 0 and 1, one "
+            "of which is 1 in every row, as Bags.from_totals makes them, or group_effect=True for one size in all."
+        )
+    return groups
+
+
 def _wanted_effect(model: Any, bags: Bags) -> GroupEffect | None:
     """The effects of bags; None where they are to be learned."""
     if isinstance(model.group_effect, str):
-        return NO_EFFECT if bags.weight is None else None
+        return NO_EFFECT if bags.weight is None and not by_group(model) else None
     if isinstance(model.group_effect, bool | np.bool_):
         return None if model.group_effect else NO_EFFECT
     return GroupEffect.of(*map(float, common_and_own(model.group_effect)))
@@ -61,5 +80,6 @@ def common_and_own(effect: Any) -> tuple[Any, Any]:
     if np.ndim(effect) == 0:
         return effect, 0.0
     if len(effect) != 2:
-        raise BagDataError(f"group_effect={effect!r}: expected 'auto', True, False, a number or two numbers.")
+        expected = f"'auto', {BY_GROUP!r}, True, False, a number or two numbers"
+        raise BagDataError(f"group_effect={effect!r}: expected {expected}.")
     return effect[0], effect[1]
