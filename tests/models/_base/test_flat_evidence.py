@@ -1,4 +1,4 @@
-"""A kernel is left where it began unless the log evidence gains more than chance does."""
+"""A kernel is left where it began unless the log evidence gains enough for its free parameters."""
 
 import numpy as np
 import pytest
@@ -28,19 +28,19 @@ def learned(features, gain):
     return Learned(other_kernel(features), Trace("log evidence", np.array([-9.0, -9.0 + gain]), np.zeros(2), True))
 
 
-def test_kernel_stays_where_the_gain_is_what_chance_reaches(features):
-    found = unless_flat(features, learned(features, 2.9), None)
+def test_kernel_stays_where_the_gain_is_too_small_for_two_parameters(features):
+    found = unless_flat(features, learned(features, 4.0), None, 60)
     assert found.features is features
     assert found.trace.name == "log evidence, flat: the kernel stays"
 
 
-def test_kernel_is_learned_where_the_gain_is_more_than_chance_reaches(features):
-    """Half the 95 % point of chi-square with two degrees of freedom is 3.00."""
-    kernel = unless_flat(features, learned(features, 3.1), None).features.kernel
+def test_kernel_is_learned_where_the_gain_is_large_enough(features):
+    """For two parameters and 60 bags that is log 60 = 4.09."""
+    kernel = unless_flat(features, learned(features, 4.2), None, 60).features.kernel
     assert kernel.outputscale.item() == pytest.approx(77.0)
 
 
 def test_search_that_begins_at_a_kernel_found_before_is_not_judged_again(features):
     begin = other_kernel(features)
-    assert unless_flat(features, learned(features, 0.0), begin).features is not features
-    assert unless_flat(features, learned(features, 0.0), features).features is features
+    assert unless_flat(features, learned(features, 0.0), begin, 60).features is not features
+    assert unless_flat(features, learned(features, 0.0), features, 60).features is features

@@ -145,7 +145,9 @@ def _learned(
     learned = _search(model, features, bags, counts, begin, by_bags, choosing)
     if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
         learned = _search(model, features, bags, counts, begin, True, choosing)
-    return unless_flat(features, learned, begin) if counts.tight else learned
+    if not counts.tight:
+        return learned
+    return unless_flat(features, learned, begin, int(counts.evidence.observed().any(axis=1).sum()))
 
 
 def _has_large_bags(model: Any, bags: Bags, counts: CountInput) -> bool:
