@@ -75,8 +75,13 @@ MUTANTS = [
         "predict/test_given.py",
         (
             "instances of negative bags may be positive",
-            "np.where(stated == 1, share, 0.0))\n\n\ndef bags_given",
-            "share)\n\n\ndef bags_given",
+            "np.where(stated == 1, share, 0.0))\n\n\ndef instances_given_counts",
+            "share)\n\n\ndef instances_given_counts",
+        ),
+        (
+            "draws of v count alike, however well they fit the statement",
+            "(given_v.log_z[:, owner] + given_v.log_r).logsumexp(0)",
+            "(given_v.log_z.mean(0)[owner] + given_v.log_r).logsumexp(0)",
         ),
         (
             "an instance is divided by the wrong bag",
@@ -197,8 +202,8 @@ MUTANTS = [
         "evidence/test_weights.py",
         (
             "totals have no weights",
-            "(self._times * self._bags.logs(z, rows.shrink, self._effect())).sum()",
-            "self._bags.logs(z, rows.shrink, self._effect()).sum()",
+            "(self._times * self._bags.logs(z, self._lever(rows, effect), effect)).sum()",
+            "self._bags.logs(z, self._lever(rows, effect), effect).sum()",
         ),
     ),
     *mutants_of(

@@ -156,7 +156,7 @@ def _curves(
     logs = []
     for some in torch.split(steps, 1 if rows.device.type == "cpu" else len(steps)):
         negative = design.segments.sum(in_stretches(partial(_log_negatives, steps=some), middle, reach))
-        by_step = negative.reshape(len(negative), len(some), -1)
+        by_step = negative.reshape(len(negative), len(some), draws.shape[1])
         logs.append(_log_label(by_step, labels[:, None], noise).logsumexp(2) - math.log(draws.shape[1]))
     return centre + sd[:, None] * steps, torch.cat(logs, dim=1), _APART * sd
 
