@@ -147,6 +147,12 @@ def test_bags_that_state_nothing_or_a_label_are_answered_as_before(of_fractions)
     assert (model.predict_instance_proba(bags, given=labels)[bags.index % 2 == 0, 1] == 0).all()
 
 
+def test_nothing_given_is_no_reason_to_warn(of_fractions):
+    model, bags, _, _ = of_fractions
+    found = model.predict_instance_proba(bags, given=np.full(len(bags), np.nan))
+    np.testing.assert_array_equal(found, model.predict_instance_proba(bags))
+
+
 def test_rows_that_stand_for_many_are_refused_with_what_to_ask_instead(of_fractions):
     model, bags, _, stated = of_fractions
     heavy = Bags(bags.X, bags.index, weight=np.full(bags.n_instances, 3))

@@ -84,6 +84,8 @@ def test_sizes_by_group_need_features_that_name_groups():
     bags = Bags([[0.2], [0.7], [0.1], [0.4]], [0, 0, 1, 1], weight=[5, 5, 5, 5])
     with pytest.raises(BagDataError, match="the features name no groups"):
         BagGP(evidence="count", learn=False, group_effect="by group").fit(bags, [3, 4])
+    with pytest.raises(BagDataError, match="expected 'auto', 'by group', True"):
+        BagGP(evidence="count", group_effect="bygroup").fit(bags, [3, 4])
     with pytest.raises(BagDataError, match="laplace"):
         BagGP(evidence="count", group_effect="by group", inference="ep").fit(bags, [3, 4])
 

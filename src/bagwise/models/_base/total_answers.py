@@ -1,8 +1,10 @@
 """Answers of a model of totals: numbers behind every row, and fractions and counts given what bags themselves state."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bagwise import _validation as check
@@ -62,6 +64,8 @@ class TotalAnswers(CountAnswers):
         """
         if given is None or not self._tells_counts(given):
             return super().predict_instance_proba(bags, given=given)
+        if _all_missing(given):
+            return super().predict_instance_proba(bags)
         checked, stated = self._stated(bags, given)
         if checked.weight is not None:
             raise BagDataError(
@@ -108,6 +112,14 @@ class TotalAnswers(CountAnswers):
 
     def _columns_of(self, bags: Bags, stated: Stated) -> tuple[TotalStatements, ...]:
         return tuple(total_statements(column, bags, self.label_noise) for column in stated.columns)
+
+
+def _all_missing(given: Any) -> bool:
+    """Whether numbers that are given are missing for every bag."""
+    if isinstance(given, Evidence):
+        return False
+    values = list(given.values()) if isinstance(given, Mapping) else given
+    return bool(np.all(pd.isna(np.asarray(values, dtype=object))))
 
 
 def _weighted_quantile(values: Array, weight: Array, at: float) -> Array:

@@ -77,9 +77,9 @@ def _wanted_effect(model: Any, bags: Bags) -> GroupEffect | None:
 
 def common_and_own(effect: Any) -> tuple[Any, Any]:
     """Sizes of the effect of a bag and of the effects of its cells, as given: one number, or two."""
-    if np.ndim(effect) == 0:
+    if np.ndim(effect) == 0 and not isinstance(effect, str):
         return effect, 0.0
-    if len(effect) != 2:
+    if isinstance(effect, str) or len(effect) != 2:
         expected = f"'auto', {BY_GROUP!r}, True, False, a number or two numbers"
         raise BagDataError(f"group_effect={effect!r}: expected {expected}.")
     return effect[0], effect[1]
