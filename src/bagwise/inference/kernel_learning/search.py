@@ -130,7 +130,8 @@ class EvidenceSearch:
                 for restart in range(n_restarts + _SPARE_STARTS):
                     if restart >= n_restarts and math.isfinite(self._best):
                         break
-                    self._try(start if restart == 0 else self._drawn(start, random), options)
+                    point = start if restart == 0 else self._drawn(start, random)
+                    self._try(point, options)
                 if self._best - self._course[0] <= elsewhere.too_little:
                     self._look_elsewhere(elsewhere.starts, options)
             except KeyboardInterrupt:
