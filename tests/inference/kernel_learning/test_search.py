@@ -6,7 +6,7 @@ import torch
 
 from bagwise.exceptions import NumericalError
 from bagwise.inference.kernel_learning.learn import TensorBlock
-from bagwise.inference.kernel_learning.search import Elsewhere, EvidenceSearch, differentiated
+from bagwise.inference.kernel_learning.search import NOWHERE, Elsewhere, EvidenceSearch, differentiated
 from bagwise.inference.loop import SILENT, Watch
 
 
@@ -353,7 +353,7 @@ def climbed(block, elsewhere):
 def test_search_looks_elsewhere_only_where_the_usual_start_gains_too_little():
     others = [np.array([-1.5]), np.array([3.0])]
     usual, elsewhere, enough = (Numbers([-3.0]) for _ in range(3))
-    low, high = climbed(usual, Elsewhere()), climbed(elsewhere, Elsewhere(others, 0.5))
+    low, high = climbed(usual, NOWHERE), climbed(elsewhere, Elsewhere(others, 0.5))
     assert usual.get() == pytest.approx([-2.0], abs=1e-2)
     assert elsewhere.get() == pytest.approx([4.0], abs=1e-2)
     assert high.converged

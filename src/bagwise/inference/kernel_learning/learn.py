@@ -25,6 +25,7 @@ from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMe
 from bagwise.inference.kernel_learning.by_moments import MomentEvidence
 from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows, RowsHere, most_rows
 from bagwise.inference.kernel_learning.search import (
+    NOWHERE,
     Block,
     Elsewhere,
     EvidenceSearch,
@@ -152,7 +153,7 @@ def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
 def _elsewhere(kernel: KernelParameters, others: Sequence[Block], settings: LearningSettings) -> Elsewhere:
     """Other starts for the kernel; all else begins where it is."""
     if settings.too_little is None:
-        return Elsewhere()
+        return NOWHERE
     here = [block.get() for block in others]
     return Elsewhere([np.concatenate([start, *here]) for start in kernel.other_starts()], settings.too_little)
 

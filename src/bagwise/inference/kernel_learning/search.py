@@ -75,6 +75,9 @@ class Elsewhere(NamedTuple):
     too_little: float = -math.inf
 
 
+NOWHERE = Elsewhere()
+
+
 class _Enough(Exception):
     """The judge cannot tell the points any more that the search asks about."""
 
@@ -114,7 +117,7 @@ class EvidenceSearch:
         max_iter: int,
         random: np.random.RandomState,
         watch: Watch,
-        elsewhere: Elsewhere = Elsewhere(),  # noqa: B008 - a tuple
+        elsewhere: Elsewhere = NOWHERE,
     ) -> Trace:
         """Search from the current values and from further draws of the prior; leaves the best in place.
 
@@ -132,7 +135,7 @@ class EvidenceSearch:
                         break
                     point = start if restart == 0 else self._drawn(start, random)
                     self._try(point, options)
-                if self._best - self._course[0] <= elsewhere.too_little:
+                if elsewhere.starts and self._best - self._course[0] <= elsewhere.too_little:
                     self._look_elsewhere(elsewhere.starts, options)
             except KeyboardInterrupt:
                 interrupted = True
@@ -148,14 +151,15 @@ class EvidenceSearch:
 
     def _look_elsewhere(self, starts: Sequence[Vector], options: dict[str, float]) -> None:
         """A few steps from every start, and all steps from the best; what each gained over the first point is kept."""
-        first, usual = self._course[0], self._best
+        first, usual, settled = self._course[0], self._best, self._converged
         self._gains = [usual - first]
         for point in starts:
             self._try(point, options | {"maxiter": _FIRST_STEPS})
             self._gains.append(self._reached - first)
-        if self._best > usual:
-            self._converged = self._climb(self._best_at, options)
+        if self._best > usual + _NOTHING:
+            settled = self._climb(self._best_at, options)
             self._gains[1 + int(np.argmax(self._gains[1:]))] = self._best - first
+        self._converged = settled
 
     def _ended(self, converged: bool, interrupted: bool) -> Trace:
         """The best values in place, and the course of the search."""
