@@ -58,5 +58,5 @@ def test_fit_says_what_the_search_for_a_kernel_gained_from_every_start_where_the
         "kernels apart, so the first one stays\n"
     ) in said
     rows = dict(outcome(bagwise.load(tmp_path / "m")).rows)
-    assert rows["starts of the search for it"].startswith("5 starts gained 0.0, 0.0")
+    assert rows["starts of the search for the kernel"].startswith("5 starts gained 0.0, 0.0")
     assert "kernel" in rows

@@ -299,7 +299,7 @@ def _learned(record: FitRecord) -> Iterator[tuple[str, str]]:
     if record.learning is not None:
         yield "trials of the kernel", _course(record.learning)
         if record.learning.gains:
-            yield "starts of the search for it", starts_told(record.learning)
+            yield "starts of the search for the kernel", starts_told(record.learning)
     if record.kernel is not None:
         learned = record.learning is not None and not stays(record.learning)
         yield "kernel, learned" if learned else "kernel", _short(kernels.summary(record.kernel), 160)
