@@ -40,6 +40,8 @@ def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None
         pairs = zip(np.ravel(effect.mean), np.ravel(effect.sd), strict=True)
         each = ", ".join(f"{mean:.2f} ± {sd:.2f}" for mean, sd in pairs)
         typer.echo(f"effect of log size on every instance of a bag: {each}", err=is_standard_output(path))
+    if record.leftovers == "none":
+        typer.echo("instances unlike all others count as ordinary ones (leftovers)", err=is_standard_output(path))
     say_written("model", path)
 
 
