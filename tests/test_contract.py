@@ -37,7 +37,7 @@ def test_contract_of_the_flagship_with_candidates(check):
     check(bagwise.BagGP(evidence="candidates", learn=False, n_inducing=15))
 
 
-# Models that take long: by `make statistical`. The others, and the flagship, are asked every day, with few inducing inputs.
+# Models that take long, asked by `make statistical`; the others and the flagship every day, with few inducing inputs.
 SLOW = ("bag-gp", "gpmil", "group-kernel-machine", "lm-vgpmil", "miplgp")
 
 
