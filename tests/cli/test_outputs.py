@@ -96,29 +96,24 @@ def test_two_outputs_in_one_file_are_refused_before_anything_is_written(folder, 
 # ---------------------------------------------------------------- streams
 
 
-def test_tables_go_to_standard_output_alone(folder):
-    result = process("predict", folder / "m", folder / "d.csv", "--bags", STANDARD_OUTPUT)
+def poured(capfdbinary, *arguments):
+    """What a command writes to the descriptor of standard output, here a file; it must print nothing else there."""
+    assert done(*arguments).stdout == ""
+    return capfdbinary.readouterr().out
+
+
+def test_tables_go_to_standard_output_alone(folder, capfdbinary):
+    arguments = ("predict", folder / "m", folder / "d.csv", "--bags", STANDARD_OUTPUT)
+    result = process(*arguments)  # where it is a pipe
     assert (result.returncode, result.stderr) == (0, f"bags: {STANDARD_OUTPUT}\n".encode())
     assert list(pd.read_csv(io.BytesIO(result.stdout)).columns) == ["bag", "size", "probability", "prediction"]
-    with (folder / "redirected.csv").open("wb") as stream:
-        command = [
-            sys.executable,
-            "-m",
-            "bagwise",
-            "predict",
-            folder / "m",
-            folder / "d.csv",
-            "--bags",
-            STANDARD_OUTPUT,
-        ]
-        subprocess.run(command, stdout=stream, check=True, timeout=120)
-    assert (folder / "redirected.csv").read_bytes() == result.stdout
+    assert poured(capfdbinary, *arguments) == result.stdout
 
 
-def test_measures_and_models_go_to_standard_output_alone(folder):
-    result = process("evaluate", folder / "m", folder / "d.csv", "--json", STANDARD_OUTPUT)
-    assert json.loads(result.stdout)["model"] == "mil-gp-probit"
-    (folder / "again").write_bytes(process("fit", folder / "d.csv", *FIT, "-o", STANDARD_OUTPUT).stdout)
+def test_measures_and_models_go_to_standard_output_alone(folder, capfdbinary):
+    measures = poured(capfdbinary, "evaluate", folder / "m", folder / "d.csv", "--json", STANDARD_OUTPUT)
+    assert json.loads(measures)["model"] == "mil-gp-probit"
+    (folder / "again").write_bytes(poured(capfdbinary, "fit", folder / "d.csv", *FIT, "-o", STANDARD_OUTPUT))
     assert type(bagwise.load(folder / "again")) is bagwise.MILGPProbit
 
 
@@ -185,9 +180,8 @@ def test_terminal_that_knows_only_ascii_gets_replacements():
 
 
 def test_title_in_another_encoding_is_shown_escaped(folder):
-    result = process("report", folder / "m", folder / "d.csv", "--title", b"\xff".decode("utf8", "surrogateescape"),
-                     "-o", folder / "r.html")  # fmt: skip
-    assert result.returncode == 0, result.stderr
+    title = b"\xff".decode("utf8", "surrogateescape")  # as Python hands it over
+    done("report", folder / "m", folder / "d.csv", "--title", title, "-o", folder / "r.html")
     assert r"<title>\udcff" in (folder / "r.html").read_text(encoding="utf-8")
 
 
