@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 from tests.cheap import cheap
-from tests.saved_models import CASES, new_bags
+from tests.saved_models import CASES, label, new_bags
 from tests.saved_models import fitted as fitted_case
 
-from bagwise import Bags
+from bagwise import Bags, MILGPProbit
 from bagwise.models import discover_estimators
 
 ESTIMATORS = discover_estimators()
@@ -44,7 +44,9 @@ def estimators():
 def settings():
     """One model in many settings."""
     plain = [name for name in CASES if CASES[name][1] is None]
-    return new_bags(), {name: fitted_case(name, new_bags())[0] for name in plain}
+    models = {name: fitted_case(name, new_bags())[0] for name in plain}
+    chains = MILGPProbit(inference="gibbs", n_chains=2, n_samples=40, n_burn_in=20, n_inducing=12, random_state=0)
+    return new_bags(), models | {"chains": chains.fit(new_bags(), label(new_bags()))}
 
 
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:bagwise.ConvergenceWarning")
