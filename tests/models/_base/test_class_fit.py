@@ -146,8 +146,8 @@ def test_chains_of_classes_agree_with_the_sites():
 
 def test_a_class_that_is_seen_once_and_a_hundred_classes_are_answered():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(100, 3)), np.arange(100)
-    model = BagGP(evidence="class", **(FAST | {"n_inducing": 5})).fit(Bags(X, np.arange(100)), y)
+    X, y = rng.normal(size=(200, 3)), np.arange(200) % 100
+    model = BagGP(evidence="class", **(FAST | {"n_inducing": 5})).fit(Bags(X, np.arange(200)), y)
     assert model.predict_proba(Bags(X[:4], np.arange(4))).shape == (4, 100)
     bags, _, y, _ = problem(13)
     y[-1] = 7
