@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,15 +22,22 @@ STANDARD_OUTPUT = "/dev/fd/1"  # not as /dev/stdout, which a mistake could repla
 FIT = ("--bag", "slide", "--label", "y", *QUICK)
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """A table, an archive and a model of the same bags."""
+    place = tmp_path_factory.mktemp("made")
     bags, y, instance_y = make_bags(12, (2, 4), 2, random_state=0)
     frame = pd.DataFrame(bags.X, columns=["u", "v"])
-    write_table(frame.assign(slide=bags.index, y=y[bags.index]), tmp_path / "d.csv")
-    write_npz(tmp_path / "d.npz", bags, y, instance_y)
-    done("fit", tmp_path / "d.csv", *FIT, "-o", tmp_path / "m")
-    return tmp_path
+    write_table(frame.assign(slide=bags.index, y=y[bags.index]), place / "d.csv")
+    write_npz(place / "d.npz", bags, y, instance_y)
+    done("fit", place / "d.csv", *FIT, "-o", place / "m")
+    return place
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """The same files, to do with as one likes."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def process(*arguments, **options):
