@@ -72,6 +72,7 @@ def test_another_kernel_keeps_sizes_and_projection():
     again = reassembled(features, kernel=features.kernel)
     assert again.size_range == features.size_range
     assert torch.equal(again.projection, features.projection)
+    assert again.stretched
 
 
 # ---------------------------------------------------------------- projection
@@ -85,12 +86,33 @@ def test_dense_and_sparse_storage_of_the_same_rows_give_the_same_features():
         torch.testing.assert_close(part, other, rtol=0, atol=1e-12)
 
 
-def test_projected_rows_have_mean_squared_length_of_their_width():
+def test_projected_rows_all_have_the_length_of_the_root_of_their_width():
     some = sparse_bags()
     features = features_of(some, project=7)
     x = features.standardised(some.X)
     assert x.shape[1] == 7
-    assert x.square().sum(1).mean().item() == pytest.approx(7.0)
+    filled = some.X.getnnz(axis=1) > 0
+    np.testing.assert_allclose(x.norm(dim=1)[torch.from_numpy(filled)], np.sqrt(7.0))
+
+
+def test_a_row_with_words_that_nobody_has_seen_lies_where_it_would_without_them():
+    seen = scipy.sparse.random(40, 60, density=0.1, random_state=0, format="csr")
+    some = Bags(scipy.sparse.hstack([seen, scipy.sparse.csr_matrix((40, 5))]).tocsr(), np.repeat(np.arange(10), 4))
+    features = features_of(some, project=7)
+    unseen = scipy.sparse.csr_matrix(np.full((40, 5), 0.5))
+    longer = scipy.sparse.hstack([seen, unseen]).tocsr()
+    torch.testing.assert_close(features.standardised(longer), features.standardised(some.X), rtol=0, atol=1e-12)
+
+
+def test_a_row_of_unseen_words_alone_lies_at_the_origin_and_one_of_hardly_any_other_near_it():
+    some = Bags(scipy.sparse.csr_matrix(np.eye(8, 30)), np.repeat(np.arange(4), 2))
+    features = features_of(some, project=7)
+    strange = np.zeros((2, 30))
+    strange[:, 29] = 1.0
+    strange[1, :8] = 1e-9
+    lengths = features.standardised(scipy.sparse.csr_matrix(strange)).norm(dim=1)
+    assert lengths[0] == 0
+    assert 0 <= lengths[1] < 1e-6
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-3, 1e200])

@@ -28,13 +28,16 @@ def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None
         f"{_course(model)} in {seconds:.1f} s",
         err=is_standard_output(path),
     )
-    effect = model.fit_record().size_effect
+    record = model.fit_record()
+    effect = record.size_effect
     if effect is not None:
         import numpy as np
 
         pairs = zip(np.ravel(effect.mean), np.ravel(effect.sd), strict=True)
         each = ", ".join(f"{mean:.2f} ± {sd:.2f}" for mean, sd in pairs)
         typer.echo(f"effect of log size on every instance of a bag: {each}", err=is_standard_output(path))
+    if record.leftovers == "none":
+        typer.echo("instances unlike all others count as ordinary ones (leftovers)", err=is_standard_output(path))
     say_written("model", path)
 
 

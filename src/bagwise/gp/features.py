@@ -62,6 +62,8 @@ class Features:
     origin: str  # where the inducing inputs come from
     size_range: tuple[float, float] | None = None  # of log n in the fit; there is a column log n before the constant
     projection: Tensor | None = None  # (D, d) that rows of unit length are multiplied by before the kernel sees them
+    stretched: bool = False  # whether projected rows are then brought to one length
+    leftovers: bool = True  # whether f has a part that v does not determine; else κ = 0
     effect: GroupEffect = NO_EFFECT  # effects of bags, whose variance κ contains (theory section 15)
 
     def __post_init__(self) -> None:
@@ -157,7 +159,8 @@ class Features:
 
     def standardised(self, X: Any) -> Tensor:
         """Rows as the kernel sees them."""
-        return standardised_rows(X, self.shift, self.scale, self.projection).to(self.dtype)
+        rows = standardised_rows(X, self.shift, self.scale, self.projection, stretched=self.stretched)
+        return rows.to(self.dtype)
 
     @property
     def takes_rows_as_they_come(self) -> bool:
@@ -206,7 +209,7 @@ class Features:
         own.copy_(columns if inverse is None else columns @ inverse.T)
         if self.bias > 0:
             phi[:, -1] = self.bias
-        if inverse is None:
+        if inverse is None or not self.leftovers:
             kappa.zero_()
             return
         kappa.copy_((variance - torch.linalg.vecdot(own, own)).clamp(min=0.0))
@@ -265,29 +268,17 @@ def make_features(
     return assemble(made, rows.to(dtype), **ground._asdict(), origin=origin)
 
 
-def assemble(
-    kernel: Any,
-    inducing: Tensor,
-    shift: Tensor,
-    scale: Tensor,
-    *,
-    bias: float,
-    jitter: float,
-    origin: str,
-    size_range: tuple[float, float] | None = None,
-    projection: Tensor | None = None,
-) -> Features:
+def assemble(kernel: Any, inducing: Tensor, shift: Tensor, scale: Tensor, *, jitter: float, **others: Any) -> Features:
     """Features from their parts; factors k(Z, Z)."""
     with torch.no_grad():
         factor = cholesky(kernels.gram(kernel, inducing), jitter, "kernel matrix of the inducing inputs")
-    own = (bias, factor.jitter, origin, size_range, projection)
-    return Features(kernel, inducing, factor.lower, shift, scale, *own)
+    return Features(kernel, inducing, factor.lower, shift, scale, jitter=factor.jitter, **others)
 
 
 def reassembled(
     features: Features, *, kernel: Any = None, inducing: Tensor | None = None, origin: str | None = None
 ) -> Features:
-    """The same features with another kernel or other inducing inputs."""
+    """The same features with another kernel or other inducing inputs, and without effects of bags."""
     return assemble(
         features.kernel if kernel is None else kernel,
         features.inducing if inducing is None else inducing.to(features.dtype),
@@ -298,6 +289,7 @@ def reassembled(
         origin=features.origin if origin is None else origin,
         size_range=features.size_range,
         projection=features.projection,
+        stretched=features.stretched,
     )
 
 

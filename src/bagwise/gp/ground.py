@@ -22,6 +22,7 @@ from bagwise.numerics.linalg import DEFAULT_JITTER
 _MANY_COLUMNS, _EMPTY = 1000, 0.9  # from so many columns on, and with such a share of zeros, rows count as sparse
 _LOOKED_AT = 1000  # rows that are looked at for it …
 _LEARNED_FROM = 20_000  # … and, of rows that are stored densely, for principal directions
+_LEAST_SEEN = 0.05  # length within the directions, of a row of length 1, up to which a row is stretched in full
 
 
 class Ground(NamedTuple):
@@ -32,10 +33,11 @@ class Ground(NamedTuple):
     bias: float
     jitter: float
     projection: Tensor | None = None
+    stretched: bool = False
 
     def rows(self, X: Any) -> Tensor:
         """Rows as a kernel sees them."""
-        return standardised_rows(X, self.shift, self.scale, self.projection)
+        return standardised_rows(X, self.shift, self.scale, self.projection, stretched=self.stretched)
 
 
 def make_ground(
@@ -49,19 +51,19 @@ def make_ground(
 
 
 def projected_ground(ground: Ground, bags: Bags, width: int, random: np.random.RandomState) -> Ground:
-    """Rows of unit length on their leading principal directions, scaled so that their mean squared length is d.
+    """Rows on their leading principal directions, where all have the length √d, d being the number of directions.
 
     Standardising thousands of mostly empty columns puts every row at its own distance from all others, however alike
-    they are; what rows of unit length share is in a few directions.
+    they are; what rows of unit length share is in a few directions. New rows have less in these than the rows they were
+    learned from (of 400 texts .22 against .34 of the squared length), as if they said less; so rows are stretched.
     """
     rows = _unit_rows(_sparse_rows(bags.X))
     width = max(1, min(width, *(size - 1 for size in rows.shape)))
     with np.errstate(divide="ignore", invalid="ignore"):  # it takes shares of the variance, and rows may be all alike
         svd = TruncatedSVD(width, random_state=random).fit(rows)
-    lengths = np.square(svd.transform(rows)).sum(axis=1).mean()
-    directions = svd.components_.T * math.sqrt(width / (lengths if lengths > 0 else 1.0))
     shift, scale = _no_moments(bags, ground.shift.device)
-    return ground._replace(shift=shift, scale=scale, projection=torch.tensor(directions, device=shift.device))
+    directions = torch.tensor(svd.components_.T.copy(), device=shift.device)
+    return ground._replace(shift=shift, scale=scale, projection=directions, stretched=True)
 
 
 def is_sparse(bags: Bags) -> bool:
@@ -117,14 +119,26 @@ def _no_moments(bags: Bags, device: torch.device) -> tuple[Tensor, Tensor]:
     return zeros, torch.ones_like(zeros)
 
 
-def standardised_rows(X: Any, shift: Tensor, scale: Tensor, projection: Tensor | None = None) -> Tensor:
-    """Rows as a kernel sees them, in double precision on the device of the moments."""
+def standardised_rows(
+    X: Any, shift: Tensor, scale: Tensor, projection: Tensor | None = None, *, stretched: bool = False
+) -> Tensor:
+    """Rows as a kernel sees them, in double precision on the device of the moments.
+
+    ``stretched`` are projected rows that are then brought to one length.
+    """
     if projection is not None:
-        rows = _unit_rows(X) @ projection.cpu().double().numpy()
-        return torch.tensor(np.asarray(rows), dtype=shift.dtype, device=shift.device)
+        rows = np.asarray(_unit_rows(X) @ projection.cpu().double().numpy())
+        return torch.tensor(_stretched(rows) if stretched else rows, dtype=shift.dtype, device=shift.device)
     dense = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
     there = torch.tensor(dense).to(shift.device)  # as they are: half the bytes where they are in single precision
     return there.to(shift.dtype).sub_(shift).div_(scale)
+
+
+def _stretched(rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows of the length √d; those of which hardly anything is seen stay shorter, and empty ones at the origin."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    longer: NDArray[Any] = rows * (math.sqrt(rows.shape[1]) / np.maximum(lengths, _LEAST_SEEN))
+    return longer
 
 
 def _unit_rows(X: Any) -> Any:

@@ -29,6 +29,7 @@ _ONLY_WHOLE = {  # why weights of bags are whole numbers
     "gibbs": "a sampler draws the instances of whole bags. Use inference='auto' or 'vi' for other weights",
     "classes": "the sites of a bag that has one class out of many are made for whole bags",
 }
+LEFTOVERS = ("auto", "shared", "none")
 INFERENCES = ("auto", "ep", "bag-ep", "vi", "gibbs", "laplace")
 
 
@@ -92,6 +93,15 @@ class BagGP(ChainAnswers, AnswersInClasses):
         kernel that was learned without it, by more than one nat; it asks only where labels are all that bags state and
         the bags differ in size. Of more than 100,000 instances it asks a random choice of bags with as many. Use False
         where a bag must not be judged by its size.
+    leftovers : {"auto", "shared", "none"}
+        Whether the latent function has a part that the inducing inputs do not determine. With it ("shared": alike
+        instances of a bag share it) instances unlike all inducing inputs may be anything; without it ("none") they
+        count as ordinary ones, and nothing tells that they are strange. "auto" takes "none" where labels of training
+        bags that were left out are more probable so, by more than half a nat. It asks where a kernel is learned from
+        labels alone (by "ep" or "bag-ep"), of at least 20 positive and 20 negative bags, and where there are more
+        instances than inducing inputs and at most 10,000; it is "shared" otherwise. Asking takes six fits without
+        learning. The kernel is learned with leftovers either way. Classes, and totals (rows with a weight), have no
+        choice but "shared".
     group_effect : {"auto", "by group", True, False}, float or pair of floats
         Whether bags have effects besides the features: f(x) + u + c, with u common to the bag and c common to those of
         its individuals who have the same features, both normal and drawn anew for every bag. True learns how large
@@ -130,6 +140,8 @@ class BagGP(ChainAnswers, AnswersInClasses):
     size_effect_ : SizeEffect or None
         Posterior ``mean`` and ``sd`` of the coefficient of log n in the latent function; None where there is no such
         column.
+    leftovers_ : {"shared", "none"}
+        What ``leftovers`` came to.
     log_evidence_ : float, ndarray of shape (K,) or None
         Log evidence of expectation propagation, or the lower bound of the mean field; None where chains were run. Of
         classes one number for all; of candidate sets it may be that of guesses at the classes, a lower bound.
@@ -166,6 +178,7 @@ class BagGP(ChainAnswers, AnswersInClasses):
         warm_start: bool = False,
         *,
         size_effect: Any = "auto",
+        leftovers: str = "auto",
         group_effect: Any = "auto",
         learn_rows: int | None = None,
         scale_step: bool = True,
@@ -200,6 +213,7 @@ class BagGP(ChainAnswers, AnswersInClasses):
         self.n_burn_in = n_burn_in
         self.warm_start = warm_start
         self.size_effect = size_effect
+        self.leftovers = leftovers
         self.group_effect = group_effect
         self.learn_rows = learn_rows
         self.scale_step = scale_step
@@ -233,6 +247,11 @@ class BagGP(ChainAnswers, AnswersInClasses):
         if sample_weight is not None and (of_classes or self.inference == "gibbs"):
             why = _ONLY_WHOLE["classes" if of_classes else "gibbs"]
             return self.fit(*repeated_by_weight(bags, y, checked, sample_weight, type(self).__name__, why))
+        if self.leftovers == "none" and (of_classes or goes_by_totals(self, checked)):
+            raise BagDataError(
+                "leftovers='none': needs labels, fractions or counts of rows that stand for one each. Use 'auto' or "
+                "'shared' for classes, for rows with a weight and for effects of the group."
+            )
         if of_classes:
             fit_classes(self, checked, y, keyed=isinstance(bags, Bags))
             return self._unless_interrupted()
@@ -259,6 +278,7 @@ class BagGP(ChainAnswers, AnswersInClasses):
             fallback=self.fallback_,
             group_effect=self.group_effect_,
             size_effect=self.size_effect_,
+            leftovers=self.leftovers_,
         )
 
     @property
@@ -279,6 +299,11 @@ class BagGP(ChainAnswers, AnswersInClasses):
             *((mean, np.sqrt(variance)) if self._several() else (float(mean[0]), float(variance[0] ** 0.5)))
         )
 
+    @property
+    def leftovers_(self) -> str:
+        """Whether the latent function has a part that the inducing inputs do not determine."""
+        return "shared" if self.features_.leftovers else "none"
+
     # ------------------------------------------------------------ steps of fit
 
     def _unless_interrupted(self) -> Self:
@@ -289,6 +314,7 @@ class BagGP(ChainAnswers, AnswersInClasses):
     def _check_settings(self) -> None:
         check.check_option("evidence", self.evidence, (*KINDS, *CLASS_KINDS))
         check.check_option("inference", self.inference, INFERENCES)
+        check.check_option("leftovers", self.leftovers, LEFTOVERS)
         for name in ("learn", "ard", "learn_inducing"):
             check.check_flag(name, getattr(self, name))
         check.check_count("n_restarts", self.n_restarts)

@@ -311,6 +311,8 @@ def _learned(record: FitRecord) -> Iterator[tuple[str, str]]:
     if effect is not None:
         pairs = zip(np.ravel(effect.mean)[:6], np.ravel(effect.sd)[:6], strict=True)
         yield "effect of log size", ", ".join(f"{number(float(m))} ± {number(float(sd))}" for m, sd in pairs)
+    if record.leftovers == "none":
+        yield "instances unlike all others", "count as ordinary ones: left-out training bags were told better so"
 
 
 # ---------------------------------------------------------------- whether chains can be trusted

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -15,8 +16,10 @@ from bagwise.gp.features import Features
 from bagwise.gp.posterior import Posterior
 from bagwise.inference.engines import NEARLY, Inferred, Limits, by_bag_sites, by_mean_field, by_messages, engine_for
 from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
+from bagwise.inference.kernel_learning.leftovers import LEAST_GAIN as LEAST
+from bagwise.inference.kernel_learning.leftovers import gain_of_leaving_out, may_be_left_out
 from bagwise.inference.kernel_learning.size_effect import LEAST_GAIN, gain_of_sizes, may_have_sizes
-from bagwise.inference.loop import Trace, Watch
+from bagwise.inference.loop import SILENT, Trace, Watch
 from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
 from bagwise.models._base.first_features import (
     asks_for_sizes,
@@ -30,6 +33,7 @@ from bagwise.models._base.learned_kernel import warn_if_unsettled
 from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
 
 CLOSE = 3.0  # nats between two kernels within which their sum is tried; it has more to learn and must gain as many
+_SWEEPS = 200  # of messages within which a judge must have settled
 LARGEST_REPEATED = 1_000_000  # individuals that get a row each where an inference cannot do with weights
 
 
@@ -48,6 +52,7 @@ def fit_counts(model: Any, bags: Bags, counts: CountInput) -> None:
     chosen = engine_for(bags, counts.evidence, counts.tight) if model.inference == "auto" else model.inference
     model.inference_ = chosen
     features = kept_or_learned(model, lambda: _learned_features(model, bags, counts))
+    features = _with_leftovers_or_without(model, features, bags, counts.evidence)
     infer = _by_gibbs if model.inference_ == "gibbs" else _inferred
     found = infer(model, features, bags, counts.evidence)
     model._finish(features, found.posterior, model.rule_, found.trace, found.log_evidence)
@@ -178,6 +183,36 @@ def _search(
     )
     watch = Watch("learning the kernel", model.verbose)
     return learn_features(features, bags, counts.evidence, settings, watch, begin)
+
+
+# ---------------------------------------------------------------- leftovers
+
+
+def _with_leftovers_or_without(model: Any, features: Features, bags: Bags, evidence: CountEvidence) -> Features:
+    """As the user wants it; "auto" asks bags that were left out, where a kernel was learned from labels."""
+    if model.leftovers != "auto":
+        return replace(features, leftovers=model.leftovers == "shared")
+    trace = model.learning_trace_
+    asks = trace is not None and not trace.interrupted and model.inference_ in ("ep", "bag-ep")
+    if not asks or not may_be_left_out(features, bags, evidence):
+        return features
+    own, judge = partial(_same_kernel, model, features), partial(_judged, model)
+    return replace(features, leftovers=not gain_of_leaving_out(own, judge, bags, evidence, model.seed_) > LEAST)
+
+
+def _same_kernel(model: Any, features: Features, some: Bags) -> Features:
+    """Features of some bags alone, with inducing inputs of their own and the kernel that was learned from all."""
+    principal = "principal" if features.origin.endswith("principal directions") else None
+    width = None if features.projection is None else features.projection.shape[1]
+    made: Features = model._make_features(some, features.kernel, inducing=principal, project=width)
+    return replace(made, size_range=features.size_range)
+
+
+def _judged(model: Any, features: Features, bags: Bags, evidence: CountEvidence) -> Inferred:
+    """By the engine of the model, as far as a judge needs it."""
+    if model.inference_ == "ep":
+        return by_messages(features, bags, evidence, Limits(_SWEEPS, None, SILENT))
+    return by_bag_sites(features, bags, evidence, Limits(None, NEARLY, SILENT), model.seed_)
 
 
 # ---------------------------------------------------------------- inference

@@ -213,6 +213,8 @@ _FIELDS = {
         _or_nothing(_are_group_effects), "numbers of columns and lists of factors, or null", True
     ),
     "features.size_range": Field(_or_nothing(_are_two_numbers), "two numbers, or null", True),
+    "features.stretched": Field(_is_flag, "true or false", True),
+    "features.leftovers": Field(_is_flag, "true or false", True),
     "fitted.seed": Field(is_whole, "a whole number"),
     "fitted.log_evidence": Field(
         _or_nothing(lambda value: _is_number(value) or _is_list(value, _is_number)), "a number for every label, or null"

@@ -19,4 +19,5 @@ class FitRecord(NamedTuple):
     mean: Any = None  # of the latent function
     group_effect: Any = None
     size_effect: Any = None
+    leftovers: str | None = None
     learned_from_known: bool = False

@@ -52,7 +52,7 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
     check_description(description, _POSTERIORS, cls.traces)
     with damage_explained():
         settings = unpack_settings(cls, description["parameters"], tensors)
-        if "rule" not in description and "leftovers" in inspect.signature(cls).parameters:
+        if "rule" not in description and _may_share(cls):
             settings["leftovers"] = "independent"  # what there was before rules, as in _rule_before_rules
         model = cls(**settings | {"device": str(device)})
         model._check_settings()
@@ -65,6 +65,12 @@ def unpack(cls: Any, description: dict[str, Any], tensors: Tensors, device: torc
         _unpack_chains(model, description.get("chains"), tensors)
         check_model(model)
     return model
+
+
+def _may_share(cls: Any) -> bool:
+    """Whether it is a setting of a model that its instances share what the features leave over."""
+    setting = inspect.signature(cls).parameters.get("leftovers")
+    return setting is not None and setting.default == "shared"
 
 
 # ---------------------------------------------------------------- posterior, chains
@@ -146,6 +152,8 @@ def _pack_features(features: Features, tensors: Tensors) -> dict[str, Any]:
         "jitter": features.jitter,
         "origin": features.origin,
         "size_range": None if features.size_range is None else list(features.size_range),
+        "stretched": features.stretched,
+        "leftovers": features.leftovers,
         "effect": [list(part) for part in features.effect[:3]],
         "effect_of_groups": _of_groups(features.effect),
     }
@@ -165,6 +173,8 @@ def _unpack_features(description: dict[str, Any], tensors: Tensors) -> Features:
         origin=str(description["origin"]),
         size_range=_size_range(description.get("size_range")),
         projection=tensors.get("features.projection"),
+        stretched=bool(description.get("stretched", False)),
+        leftovers=bool(description.get("leftovers", True)),
         effect=_effect(description.get("effect", 0.0), description.get("effect_of_groups")),
     )
 
