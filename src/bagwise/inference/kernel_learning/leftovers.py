@@ -1,4 +1,4 @@
-"""Whether what the features leave over of f belongs to the model: bags that were left out decide (theory section 13.5).
+"""Whether what the features leave over of f belongs to the model: bags that were left out decide (theory section 13.4).
 
 With the leftover a row unlike all inducing inputs may be anything, and a new bag of such rows is often called positive;
 without it such rows are as ordinary as can be. Which of the two is right is a matter of the data: the second on MUSK,
