@@ -17,7 +17,7 @@ from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features
-from bagwise.gp.latent import NEGLIGIBLE
+from bagwise.gp.leftovers import NEGLIGIBLE
 from bagwise.inference.engines import Inferred
 from bagwise.predict.bags import bag_probability
 from bagwise.predict.points import Fitted
