@@ -85,7 +85,7 @@ def draw_new_bag(ax, model, bag, number):
 
 def main(output=None):
     bags, numbers, instance_y = graded_bags(40, random_state=2)
-    model = BagGP(evidence="count", random_state=0).fit(bags, grades(numbers))
+    model = BagGP(evidence="count", n_inducing=50, random_state=0).fit(bags, grades(numbers))
     new_bags, new_numbers, _ = graded_bags(20, random_state=3)
     shown = int(np.flatnonzero(new_numbers == 3)[0])
 

@@ -71,7 +71,7 @@ def draw_new_bags(ax, model, bags, fractions):
 def main(output=None):
     bags, fractions, truth = moon_bags(30, random_state=0)
     new_bags, new_fractions, _ = moon_bags(20, random_state=1)
-    model = BagGP(evidence="fraction", random_state=0).fit(bags, fractions)
+    model = BagGP(evidence="fraction", n_inducing=50, random_state=0).fit(bags, fractions)
 
     figure, (left, middle, right) = plt.subplots(
         1, 3, figsize=(12.4, 3.9), layout="constrained", width_ratios=[1, 1.22, 0.8]

@@ -57,7 +57,7 @@ def draw_answer(ax, model, bags, instance_y):
 
 def main(output=None):
     bags, y, instance_y = make_bags(80, bag_size=(5, 9), random_state=0)
-    model = BagGP(random_state=0).fit(bags, y)
+    model = BagGP(n_inducing=50, random_state=0).fit(bags, y)
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 5.6), layout="compressed", sharex=True, sharey=True)
     draw_bags(left, bags, y)

@@ -110,11 +110,11 @@ def test_bald_equals_quadrature(size, spread, mean, shares):
     """Of copies of a row whose leftover has variance 1: one for all of them, or one for each."""
     model, x = far_away(spread, mean)
     model.rule_ = AtLeastOne(shares=shares)
-    v = np.linspace(mean - 9 * spread, mean + 9 * spread, 20_001)
+    v = np.linspace(mean - 9 * spread, mean + 9 * spread, 2_001)
     weight = norm.pdf(v, mean, spread) * (v[1] - v[0])
     p = 1 - norm.cdf(-v / np.sqrt(2)) ** size
     if shares:
-        r = np.linspace(-8, 8, 401)
+        r = np.linspace(-8, 8, 201)
         p = (1 - norm.cdf(-v[:, None] - r) ** size) @ (norm.pdf(r) * (r[1] - r[0]))
     expected = entropy(weight @ p) - weight @ entropy(p)
     bag = Bags(np.repeat(x, size, axis=0), np.zeros(size))

@@ -1,50 +1,24 @@
-"""A saved model is the model: the same answers in another process, one plain file, whole or not at all."""
+"""A saved model is one plain file, whole or not at all; tests/test_new_process.py asks it in another process."""
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.torch
 from gpytorch import kernels as k
-from tests.saved_models import CASES, fitted, label, new_bags
+from tests.saved_models import label, new_bags
 
 import bagwise
 from bagwise import Bags, MILGPProbit, ModelFileError
 
 SRC = Path(bagwise.__file__).parent
-RELOAD = """
-import sys, numpy as np, bagwise
-folder = sys.argv[1]
-bags = bagwise.Bags.load(folder + "/bags.npz")
-for name in sys.argv[2:]:
-    model = bagwise.load(folder + "/" + name)
-    latent = np.stack(model.predict_latent(bags))
-    answers = {"bag": model.predict_proba(bags), "instance": model.predict_instance_proba(bags), "latent": latent}
-    np.savez(folder + "/" + name + ".answers.npz", **answers)
-"""
 
 
 @pytest.fixture
 def bags():
     return new_bags()
-
-
-def test_a_new_process_gives_the_same_answers_bit_for_bit(tmp_path, bags):
-    plain = [name for name in CASES if CASES[name][1] is None]
-    models = {f"{number}": fitted(name, bags)[0] for number, name in enumerate(plain)}
-    for file, model in models.items():
-        model.save(tmp_path / file)
-    bags.save(tmp_path / "bags.npz")
-    subprocess.run([sys.executable, "-W", "ignore", "-c", RELOAD, str(tmp_path), *models], check=True)
-    for file, model in models.items():
-        with np.load(tmp_path / f"{file}.answers.npz") as answers:
-            np.testing.assert_array_equal(answers["bag"], model.predict_proba(bags), err_msg=plain[int(file)])
-            np.testing.assert_array_equal(answers["instance"], model.predict_instance_proba(bags))
-            np.testing.assert_array_equal(answers["latent"], np.stack(model.predict_latent(bags)))
 
 
 def test_the_file_is_plain_safetensors_with_a_description(tmp_path, bags):

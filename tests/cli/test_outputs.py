@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,15 +22,22 @@ STANDARD_OUTPUT = "/dev/fd/1"  # not as /dev/stdout, which a mistake could repla
 FIT = ("--bag", "slide", "--label", "y", *QUICK)
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """A table, an archive and a model of the same bags."""
+    place = tmp_path_factory.mktemp("made")
     bags, y, instance_y = make_bags(12, (2, 4), 2, random_state=0)
     frame = pd.DataFrame(bags.X, columns=["u", "v"])
-    write_table(frame.assign(slide=bags.index, y=y[bags.index]), tmp_path / "d.csv")
-    write_npz(tmp_path / "d.npz", bags, y, instance_y)
-    done("fit", tmp_path / "d.csv", *FIT, "-o", tmp_path / "m")
-    return tmp_path
+    write_table(frame.assign(slide=bags.index, y=y[bags.index]), place / "d.csv")
+    write_npz(place / "d.npz", bags, y, instance_y)
+    done("fit", place / "d.csv", *FIT, "-o", place / "m")
+    return place
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """The same files, to do with as one likes."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def process(*arguments, **options):
@@ -96,29 +104,24 @@ def test_two_outputs_in_one_file_are_refused_before_anything_is_written(folder, 
 # ---------------------------------------------------------------- streams
 
 
-def test_tables_go_to_standard_output_alone(folder):
-    result = process("predict", folder / "m", folder / "d.csv", "--bags", STANDARD_OUTPUT)
+def poured(capfdbinary, *arguments):
+    """What a command writes to the descriptor of standard output, here a file; it must print nothing else there."""
+    assert done(*arguments).stdout == ""
+    return capfdbinary.readouterr().out
+
+
+def test_tables_go_to_standard_output_alone(folder, capfdbinary):
+    arguments = ("predict", folder / "m", folder / "d.csv", "--bags", STANDARD_OUTPUT)
+    result = process(*arguments)  # where it is a pipe
     assert (result.returncode, result.stderr) == (0, f"bags: {STANDARD_OUTPUT}\n".encode())
     assert list(pd.read_csv(io.BytesIO(result.stdout)).columns) == ["bag", "size", "probability", "prediction"]
-    with (folder / "redirected.csv").open("wb") as stream:
-        command = [
-            sys.executable,
-            "-m",
-            "bagwise",
-            "predict",
-            folder / "m",
-            folder / "d.csv",
-            "--bags",
-            STANDARD_OUTPUT,
-        ]
-        subprocess.run(command, stdout=stream, check=True, timeout=120)
-    assert (folder / "redirected.csv").read_bytes() == result.stdout
+    assert poured(capfdbinary, *arguments) == result.stdout
 
 
-def test_measures_and_models_go_to_standard_output_alone(folder):
-    result = process("evaluate", folder / "m", folder / "d.csv", "--json", STANDARD_OUTPUT)
-    assert json.loads(result.stdout)["model"] == "mil-gp-probit"
-    (folder / "again").write_bytes(process("fit", folder / "d.csv", *FIT, "-o", STANDARD_OUTPUT).stdout)
+def test_measures_and_models_go_to_standard_output_alone(folder, capfdbinary):
+    measures = poured(capfdbinary, "evaluate", folder / "m", folder / "d.csv", "--json", STANDARD_OUTPUT)
+    assert json.loads(measures)["model"] == "mil-gp-probit"
+    (folder / "again").write_bytes(poured(capfdbinary, "fit", folder / "d.csv", *FIT, "-o", STANDARD_OUTPUT))
     assert type(bagwise.load(folder / "again")) is bagwise.MILGPProbit
 
 
@@ -185,9 +188,8 @@ def test_terminal_that_knows_only_ascii_gets_replacements():
 
 
 def test_title_in_another_encoding_is_shown_escaped(folder):
-    result = process("report", folder / "m", folder / "d.csv", "--title", b"\xff".decode("utf8", "surrogateescape"),
-                     "-o", folder / "r.html")  # fmt: skip
-    assert result.returncode == 0, result.stderr
+    title = b"\xff".decode("utf8", "surrogateescape")  # as Python hands it over
+    done("report", folder / "m", folder / "d.csv", "--title", title, "-o", folder / "r.html")
     assert r"<title>\udcff" in (folder / "r.html").read_text(encoding="utf-8")
 
 

@@ -68,6 +68,16 @@ def test_a_bag_of_one_shares_nothing(model):
     assert found.shared[1:4].any()
 
 
+def test_bag_with_a_negligible_leftover_shares_nothing_whatever_its_company(model):
+    features = model.features_
+    near = (features.inducing[:6] * features.scale + features.shift).numpy() + 0.004
+    (_, design) = next(features.designs(bag_of(near)))
+    assert 1e-6 < design.kappa.max() < leftovers.NEGLIGIBLE
+    np.testing.assert_allclose(
+        positive(model, bag_of(near, far_rows(3)))[:1], positive(model, bag_of(near)), atol=1e-13
+    )
+
+
 def test_copies_share_all_that_is_left_over(model):
     found, _, design = factored(model, bag_of(far_rows(5)))
     assert found.shared.shape[1] == 1

@@ -9,7 +9,8 @@ from tests.equivalence.stored_problems import SMALL, fitted, problem
 
 import bagwise
 from bagwise import BagDataError
-from bagwise.inference.places import TensorFile
+from bagwise.inference.chunks import Extent
+from bagwise.inference.places import Spilled, TensorFile, ThisProcess
 
 
 def test_tensors_come_back_from_a_file_as_they_were_and_changes_do_not_reach_it(tmp_path):
@@ -37,3 +38,14 @@ def test_full_disk_in_the_cache_is_a_clear_error(monkeypatch, tmp_path):
         fitted("mil-gp-probit", SMALL, stored, y)
     gc.collect()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_features_on_a_gpu_may_take_half_of_what_is_free_there(monkeypatch):
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (900, 4000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 350)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 250)  # so torch keeps 100 that it does not use
+    assert isinstance(ThisProcess().hold([], Extent(1, 500, gpu)), list)
+    assert isinstance(ThisProcess().hold([], Extent(1, 501, gpu)), Spilled)
+    assert isinstance(ThisProcess().hold([], Extent(1, 501)), list)  # of the machine's own memory
+    assert ThisProcess(memory=7).memory_bytes(gpu) == 7

@@ -1,12 +1,9 @@
 """What compressed files may ask for: only what is asked of them is read, and no more than the limit."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.cli.command import refused
 
 from bagwise import Bags, MILGPProbit
 from bagwise._archives import LIMIT_VARIABLE
@@ -24,11 +21,8 @@ def test_sparse_rows_that_do_not_fit_as_dense_ones_are_refused():
 # ---------------------------------------------------------------- tables
 
 
-def test_the_command_line_tells_the_limit(tmp_path):
+def test_the_command_line_tells_the_limit(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", X=np.zeros((500, 300)), bag=np.arange(500), y=np.arange(500) % 2)
-    command = [sys.executable, "-m", "bagwise", "fit", tmp_path / "x.npz", "-o", tmp_path / "m"]
-    done = subprocess.run(
-        command, env=os.environ | {LIMIT_VARIABLE: "0.001"}, capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 2
-    assert f"set a higher limit, e.g. {LIMIT_VARIABLE}=1" in done.stderr
+    monkeypatch.setenv(LIMIT_VARIABLE, "0.001")
+    message = refused("fit", tmp_path / "x.npz", "-o", tmp_path / "m")
+    assert f"set a higher limit, e.g. {LIMIT_VARIABLE}=1" in message

@@ -98,7 +98,7 @@ def test_sobol_normals_have_the_moments_of_normals_and_follow_their_seed():
     assert np.isfinite(points).all()
     assert np.abs(points.mean(axis=1)).max() < 5e-3
     assert np.abs(points.std(axis=1) - 1).max() < 2e-2
-    assert (points == sobol_normals(20, seed=1).numpy()).all()
+    assert (points == sobol_normals.__wrapped__(20, seed=1).numpy()).all()
     assert (points != sobol_normals(20, seed=2).numpy()).any()
 
 

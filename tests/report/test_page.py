@@ -133,7 +133,7 @@ def test_page_of_several_labels_averages_and_lists_them(tmp_path, data):
 
 
 def test_size_of_the_page_is_bounded(tmp_path, model):
-    bags, y, _ = make_bags(3000, (30, 40), 4, random_state=1)
+    bags, y, _ = make_bags(3000, (13, 14), 4, random_state=1)  # more rows than are shown of a bag
     path = write_report(model, bags, y, tmp_path / "r.html", image_shape=(2, 2))
     page = Page(path)
     assert path.stat().st_size < 400_000
@@ -153,6 +153,16 @@ def test_size_does_not_grow_with_the_number_of_bags(tmp_path, model, monkeypatch
         page = Page(path)
         assert "Only the first 200 in this order can be searched and sorted here" in page.text
         assert f"{ROWS_SHOWN} most probable of {n_bags} bags" in page.text
+    assert sizes[1] < 1.2 * sizes[0]  # what grows is how finely curves are drawn
+
+
+@pytest.mark.filterwarnings("ignore::bagwise.exceptions.BagDataWarning")  # larger bags than in the fit
+def test_size_does_not_grow_with_the_number_of_rows(tmp_path, model):
+    sizes = []
+    for n_rows in (30, 600):
+        bags, y, instance_y = make_bags(20, (n_rows, n_rows), 4, random_state=1)
+        path = write_report(model, bags, y, tmp_path / "r.html", instance_y=instance_y)
+        sizes.append(path.stat().st_size)
     assert sizes[1] < 1.2 * sizes[0]  # what grows is how finely curves are drawn
 
 

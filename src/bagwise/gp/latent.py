@@ -14,7 +14,7 @@ from bagwise.bags import Bags, as_bags
 from bagwise.evidence.cells import cell_numbers
 from bagwise.gp import kernels
 from bagwise.gp.features import Design, Features
-from bagwise.gp.leftovers import RANK, Leftover, share_leftover
+from bagwise.gp.leftovers import NEGLIGIBLE, RANK, Leftover, share_leftover
 from bagwise.gp.posterior import GaussianPosterior, Posterior
 from bagwise.numerics.blocks import blocks
 from bagwise.numerics.links import Link
@@ -29,7 +29,6 @@ def copies(link: Link, scores: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
 
 MOST_CELLS = 64  # of a bag whose own effects are shared by everyone in them; in so many cells they average out
 TURNS = 32  # draws of a shared leftover for every draw of v, where answers given v are asked for
-NEGLIGIBLE = 1e-4  # a leftover variance up to this makes no difference whether it is shared or not
 
 
 class Points(NamedTuple):

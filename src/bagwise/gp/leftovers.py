@@ -15,6 +15,7 @@ from bagwise.numerics.blocks import in_stretches
 from bagwise.numerics.segments import Segments
 
 RANK = 32
+NEGLIGIBLE = 1e-4  # a leftover variance up to this makes no difference whether it is shared or not
 _REST = 0.01  # share of what was left over at which the factorisation of a bag is good enough
 _NOTHING = 1e-6  # a variance below this makes no difference to any probability
 
@@ -31,13 +32,14 @@ def share_leftover(kernel: Any, x: Tensor, phi: Tensor, kappa: Tensor, segments:
     """Factor what is left over in every bag; pivots are where much is left and ``weight`` (n,) is large.
 
     ``x`` are rows as the kernel sees them, ``phi`` their features without constant and size. A bag of one shares
-    nothing.
+    nothing, nor does one with a negligible leftover, whatever the company.
     """
-    several = segments.spread(segments.sizes > 1)
+    sharing = (segments.sizes > 1) & (segments.max(kappa) > NEGLIGIBLE)
+    several = segments.spread(sharing)
     rest, columns = kappa.clone(), list[Tensor]()
     enough = _REST * segments.sum(kappa) + _NOTHING * segments.sizes
     for _ in range(min(RANK, int(segments.sizes.max()))):
-        open_bags = (segments.sum(rest) > enough) & (segments.sizes > 1)
+        open_bags = (segments.sum(rest) > enough) & sharing
         if not bool(open_bags.any()):
             break
         pivots = segments.first_largest(rest * weight)

@@ -22,6 +22,15 @@ from bagwise.bags import Bags
 from bagwise.gp.features import Design, Features
 
 Sums = dict[str, Tensor]
+CPU = torch.device("cpu")
+
+
+class Extent(NamedTuple):
+    """How much chunks take in all."""
+
+    n_rows: int
+    n_bytes: int
+    device: torch.device = CPU  # whose memory it is
 
 
 class BagModel(Protocol):
@@ -78,8 +87,8 @@ class HeldChunks(Chunks, Protocol):
     def through(self, view: View) -> "HeldChunks":
         """The same chunks, each seen through a function, with a memory of their own."""
 
-    def made(self, make: Make, shared: Any, n_bytes: int) -> "HeldChunks":
-        """Chunks that are made of these once and held, where they take so many bytes in all."""
+    def made(self, make: Make, shared: Any, extent: Extent) -> "HeldChunks":
+        """Chunks that are made of these once and held, where they take so much in all."""
 
     def recalled(self, question: Callable[[Any], Any]) -> list[Any]:
         """What a function says of the memory of every chunk, brought to this process."""
@@ -142,7 +151,7 @@ class InMemory:
         """The same chunks, each seen through a function, with a memory of their own."""
         return InMemory(Seen(self.chunks, view))
 
-    def made(self, make: Make, shared: Any, n_bytes: int) -> "InMemory":
+    def made(self, make: Make, shared: Any, extent: Extent) -> "InMemory":
         """A list of what is made of every chunk."""
         return InMemory(make(shared, chunk) for chunk in self.chunks)
 

@@ -21,19 +21,25 @@ from bagwise._files import PathLike
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features
-from bagwise.inference.chunks import BagModel, Chunk, HeldChunks, InMemory, Make, Step, Sums, View, chunks_as_made
+from bagwise.inference.chunks import (
+    CPU,
+    BagModel,
+    Chunk,
+    Extent,
+    HeldChunks,
+    InMemory,
+    Make,
+    Step,
+    Sums,
+    View,
+    chunks_as_made,
+)
 from bagwise.numerics.segments import Segments
 
 _PAGE = 4096  # where tensors begin in a file: as well aligned as those that torch allocates
-_SHARE = 4  # of the memory of the machine features may take one part in so many, unless the user says otherwise
+_SHARE = 4  # of the memory of the machine features may take one part in so many, unless the user says otherwise …
+_DEVICE_SHARE = 2  # … and of what is free on a GPU, where nothing but a fit needs room
 _UNKNOWN_MEMORY = 2**34  # bytes, where the system does not tell
-
-
-class Extent(NamedTuple):
-    """How much chunks take in all."""
-
-    n_rows: int
-    n_bytes: int
 
 
 class ChunkPlace(Protocol):
@@ -48,21 +54,21 @@ class ChunkPlace(Protocol):
     ) -> HeldChunks:
         """The chunks of some bags, features computed once."""
 
-    def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: "Extent") -> HeldChunks:
+    def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: Extent) -> HeldChunks:
         """Chunks made of what they come from (bags, for example, that stay in their files), once."""
 
-    def memory_bytes(self) -> int:
-        """How many bytes of rows or features to hold in memory."""
+    def memory_bytes(self, device: torch.device = CPU) -> int:
+        """How many bytes of rows or features to hold in the memory of a device."""
 
-    def hold(self, items: Iterable[Any], n_bytes: int) -> Sequence[Any]:
-        """Chunks (or other named tuples of tensors) of this process that take so many bytes, where there is room."""
+    def hold(self, items: Iterable[Any], extent: Extent) -> Sequence[Any]:
+        """Chunks (or other named tuples of tensors) of this process that take so much, where there is room."""
 
 
 @dataclass(frozen=True)
 class ThisProcess:
     """Chunks are worked on by this process."""
 
-    memory: int | None = None  # bytes of features to hold in memory; None for a quarter of the machine's
+    memory: int | None = None  # bytes of features to hold in memory; None for a share of what the device has
     folder: PathLike | None = None  # where features go that do not fit; None for the usual temporary folder
     threads: int | None = None  # of every step; None for as many as torch uses
 
@@ -72,22 +78,24 @@ class ThisProcess:
         """In memory if they fit."""
         with step_threads(self.threads):
             made = chunks_as_made(features, bags, model, integrated=integrated)
-            held = self.hold(made, feature_bytes(features, bags))
+            held = self.hold(made, Extent(bags.n_instances, feature_bytes(features, bags), features.device))
         return _WithThreads(held, remembered, self)
 
     def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: Extent) -> HeldChunks:
         """In memory if they fit."""
         with step_threads(self.threads):
-            held = self.hold((make(shared, source) for source in sources), extent.n_bytes)
+            held = self.hold((make(shared, source) for source in sources), extent)
         return _WithThreads(held, None, self)
 
-    def hold(self, items: Iterable[Any], n_bytes: int) -> Sequence[Any]:
+    def hold(self, items: Iterable[Any], extent: Extent) -> Sequence[Any]:
         """A list, or a file."""
-        return list(items) if n_bytes <= self.memory_bytes() else Spilled(items, self.folder)
+        return list(items) if extent.n_bytes <= self.memory_bytes(extent.device) else Spilled(items, self.folder)
 
-    def memory_bytes(self) -> int:
-        """As many as the user allows, or a quarter of the machine's."""
-        return machine_memory() // _SHARE if self.memory is None else self.memory
+    def memory_bytes(self, device: torch.device = CPU) -> int:
+        """As many as the user allows, or a quarter of the machine's; of a GPU half of what is free there."""
+        if self.memory is not None:
+            return self.memory
+        return device_memory(device) // _DEVICE_SHARE if device.type == "cuda" else machine_memory() // _SHARE
 
 
 class _WithThreads(InMemory):
@@ -106,9 +114,9 @@ class _WithThreads(InMemory):
         """The same chunks, each seen through a function, with a memory of their own."""
         return _WithThreads(super().through(view).chunks, None, self._place)
 
-    def made(self, make: Make, shared: Any, n_bytes: int) -> HeldChunks:  # type: ignore[override]
+    def made(self, make: Make, shared: Any, extent: Extent) -> HeldChunks:  # type: ignore[override]
         """Where there is room for them."""
-        return self._place.made(self.chunks, make, shared, Extent(0, n_bytes))
+        return self._place.made(self.chunks, make, shared, extent)
 
 
 _HERE = ThisProcess()  # frozen, so that everyone may share it
@@ -138,6 +146,12 @@ def machine_memory() -> int:
         return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return _UNKNOWN_MEMORY
+
+
+def device_memory(device: torch.device) -> int:
+    """Bytes that are free on a GPU, with those that torch has given up and keeps for later."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + kept
 
 
 def threads_of_steps() -> int:

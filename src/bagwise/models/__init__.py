@@ -1,5 +1,6 @@
 """One file per model. A model is discovered by being here: the command line, the checks and the docs follow."""
 
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,12 @@ def cards() -> dict[str, ModelCard]:
 
 def discover() -> "dict[str, type[BagEstimator]]":
     """Every model there is, by its name on the command line."""
-    return _found_in(_PACKAGES[0])
+    return dict(_found_in(_PACKAGES[0]))
 
 
 def discover_baselines() -> dict[str, Any]:
     """Every baseline there is, by its name on the command line."""
-    return _found_in(_PACKAGES[1])
+    return dict(_found_in(_PACKAGES[1]))
 
 
 def discover_estimators() -> dict[str, Any]:
@@ -47,6 +48,7 @@ def discover_estimators() -> dict[str, Any]:
     return discover() | discover_baselines()
 
 
+@functools.cache
 def _found_in(package: str) -> dict[str, Any]:
     return {
         name: getattr(importlib.import_module(written.module), written.class_name)

@@ -1,6 +1,7 @@
 """The points that everything is averaged over: draws of v, the same for every bag, count and query of a model."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +32,12 @@ def points_of(posterior: Posterior, seed: int) -> Points:
     return Points(posterior.draws(normals[:-NOISE]), normals[-NOISE:], seed)
 
 
+@lru_cache(maxsize=4)
 def sobol_normals(dimension: int, seed: int) -> Tensor:
-    """(dimension, SOBOL_POINTS) scrambled Sobol points pushed through the normal quantile."""
+    """(dimension, SOBOL_POINTS) scrambled Sobol points pushed through the normal quantile.
+
+    They are kept for the models asked last: of a few bags they would take longer than the answer. Not to be changed.
+    """
     engine = qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed))
     points = torch.from_numpy(engine.random(SOBOL_POINTS).T.copy())
     tiny = 2.0**-32  # below half the spacing of 30-bit points: moves only the rare exact 0

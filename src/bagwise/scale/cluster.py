@@ -14,12 +14,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bagwise import _validation as check
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features, chunk_slices
-from bagwise.inference.chunks import BagModel, HeldChunks, Make, Step, Sums, View
-from bagwise.inference.places import Extent, ThisProcess
+from bagwise.inference.chunks import CPU, BagModel, Extent, HeldChunks, Make, Step, Sums, View
+from bagwise.inference.places import ThisProcess
 from bagwise.scale.fingerprint import fingerprint
 from bagwise.scale.journal import SweepJournal, remove_if_empty
 from bagwise.scale.settings import placed
@@ -180,13 +182,13 @@ class Cluster:
         """Of every task."""
         return Manner(self.threads, own_version())
 
-    def memory_bytes(self) -> int:
+    def memory_bytes(self, device: torch.device = CPU) -> int:
         """Of the client."""
-        return self.local.memory_bytes()
+        return self.local.memory_bytes(device)
 
-    def hold(self, items: Iterable[Any], n_bytes: int) -> Sequence[Any]:
+    def hold(self, items: Iterable[Any], extent: Extent) -> Sequence[Any]:
         """In the client's process."""
-        return self.local.hold(items, n_bytes)
+        return self.local.hold(items, extent)
 
     def journal(self, identity: str, n_shards: int) -> SweepJournal | None:
         """For the next set of chunks; the same fit asks for the same ones in the same order."""
@@ -259,7 +261,7 @@ class ClusterChunks:
         """The same chunks, each seen through a function, with a memory of their own."""
         return ClusterChunks(self._cluster, self._shards, None, self._identity, view)
 
-    def made(self, make: Make, shared: Any, n_bytes: int) -> "ClusterChunks":
+    def made(self, make: Make, shared: Any, extent: Extent) -> "ClusterChunks":
         """Made by the workers, once, of what they hold."""
         return self._cluster.made_of(self._shards, make, shared)
 

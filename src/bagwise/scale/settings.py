@@ -19,8 +19,8 @@ def within(*, memory: Any = None, cache: Any = None, threads: int | None = None)
     memory : int, str or None
         Bytes of features to hold in memory, a number or text such as "4GB". Features that need more are computed once
         and kept in a temporary file, which has no name and is gone with the process. None takes a quarter of the
-        memory of this machine. It is not a limit for the whole process: besides, there are a few chunks of rows, and
-        what the inference remembers of every instance.
+        memory of this machine; where the features live on a GPU, half of what is free there. It is not a limit for the
+        whole process: besides, there are a few chunks of rows, and what the inference remembers of every instance.
     cache : str, path or None
         Folder of that temporary file; None takes the usual one (``TMPDIR``). Choose a fast disk with enough room: N
         rows with R inducing inputs take 8 N (R + 2) bytes, half of that with ``dtype="float32"``.

@@ -1,10 +1,12 @@
 """The evidence of one site per bag as a judge of kernels: value and gradient against inferences from scratch."""
 
 import copy
+import functools
 
 import numpy as np
 import pytest
 import torch
+from tests.inference.kernel_learning.slopes import slopes
 from tests.problems import features_of, random_bags, random_labels
 
 from bagwise.bag_models.counts import ProbitCounts
@@ -63,19 +65,6 @@ class Case:
                 return by_bag_sites(features, self.bags, self.evidence, limits, SEED).log_evidence.sum().item()
             return by_messages(features, self.bags, self.evidence, limits).log_evidence.sum().item()
 
-    def differences(self, block, places, by_bag=True):
-        centre, found = block.get(), []
-        for place in places:
-            ends = []
-            for sign in (1.0, -1.0):
-                moved = centre.copy()
-                moved[place] += sign * STEP
-                block.set(moved)
-                ends.append(self.anew(by_bag))
-            found.append((ends[0] - ends[1]) / (2.0 * STEP))
-        block.set(centre)
-        return np.array(found)
-
 
 CASES = {
     "rbf": {},
@@ -92,24 +81,16 @@ def test_value_and_gradient_of_bag_sites_are_those_of_inferences_from_scratch(na
     case = Case(**CASES[name])
     judge = ByBags(case.rows, case.ceiling, SEED)
     assert judge() == pytest.approx(case.anew(), abs=1e-6)
-    for block in case.blocks:
-        gradient = block.gradient()
-        places = range(len(gradient))[:4]
-        expected = case.differences(block, places)
-        np.testing.assert_allclose(gradient[list(places)], expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(*slopes(case.blocks, case.anew, STEP), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["rbf", "with sizes", "two columns with sizes, in chunks", "linear"])
 def test_value_and_gradient_of_messages_are_those_of_inferences_from_scratch(name, accurate):
     case = Case(**CASES[name], **({} if "sizes" in CASES[name] else {"sizes": (1, 4)}))
     judge = ByMessages(case.rows, case.ceiling, 1e-11)
-    assert judge() == pytest.approx(case.anew(by_bag=False), abs=1e-6)
-    for block in case.blocks:
-        gradient = block.gradient()
-        places = range(len(gradient))[:4]
-        np.testing.assert_allclose(
-            gradient[list(places)], case.differences(block, places, by_bag=False), rtol=1e-3, atol=1e-5
-        )
+    anew = functools.partial(case.anew, by_bag=False)
+    assert judge() == pytest.approx(anew(), abs=1e-6)
+    np.testing.assert_allclose(*slopes(case.blocks, anew, STEP), rtol=1e-3, atol=1e-5)
 
 
 def test_default_accuracy_of_the_judge_is_a_twentieth_of_a_nat_and_a_tenth_of_the_gradient(monkeypatch):

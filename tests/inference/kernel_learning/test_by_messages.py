@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gpytorch import kernels as gpk
+from tests.inference.kernel_learning.slopes import slopes
 from tests.problems import features_of
 
 from bagwise import BagGP, Bags, ConvergenceWarning
@@ -90,18 +91,7 @@ def test_value_and_gradient_are_those_of_a_new_inference_at_every_kernel(problem
         return log_evidence(assemble(own, inducing.detach(), features.shift, features.scale, **parts), bags, y)
 
     assert objective() == pytest.approx(again(), abs=1e-8)
-    step = 1e-4
-    for block in blocks:
-        at, gradient = block.get(), block.gradient()
-        for i in range(min(len(at), 4)):
-            ends = []
-            for sign in (1, -1):
-                moved = at.copy()
-                moved[i] += sign * step
-                block.set(moved)
-                ends.append(again())
-            block.set(at)
-            assert gradient[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=2e-5)
+    np.testing.assert_allclose(*slopes(blocks, again, 1e-4), rtol=0, atol=2e-5)
 
 
 def test_several_labels_are_judged_together(problem):

@@ -43,16 +43,17 @@ def quietly(model, bags, y):
 def test_size_effect_has_the_sign_of_what_size_alone_does(sign):
     scores = []
     for seed in range(3):
-        model = quietly(BagGP(**SMALL), *by_size(seed, sign * 8.0))
+        model = quietly(BagGP(**SMALL), *by_size(seed, sign * 8.0, n=30))
         assert model.size_effect_ is not None
         scores.append(sign * model.size_effect_.mean / model.size_effect_.sd)
     assert min(scores) > 1.0
     assert np.sum(scores) / np.sqrt(len(scores)) > 3.0
 
 
-def test_column_of_sizes_is_not_taken_where_instances_say_it_all():
-    taken = [quietly(BagGP(**SMALL), *by_instances(seed)).size_effect_ is not None for seed in range(5)]
-    assert sum(taken) <= 1
+@pytest.mark.parametrize(("trials", "most"), [(2, 0), pytest.param(5, 1, marks=pytest.mark.statistical)])
+def test_column_of_sizes_is_not_taken_where_instances_say_it_all(trials, most):
+    taken = [quietly(BagGP(**SMALL), *by_instances(seed)).size_effect_ is not None for seed in range(trials)]
+    assert sum(taken) <= most
 
 
 def test_size_effect_is_kept_out_or_in_where_the_user_says_so():

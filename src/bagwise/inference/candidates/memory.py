@@ -7,6 +7,7 @@ import torch
 
 from bagwise.exceptions import BagDataError
 from bagwise.inference.candidates.kernel_matrix import KEPT_BYTES
+from bagwise.inference.places import device_memory
 
 LARGEST_EXACT = {"cpu": 2_000, "cuda": 40_000}  # instances up to which "auto" is exact
 _GIGA = 2**30
@@ -55,7 +56,7 @@ def _sparse_bytes(size: Size, dtype: torch.dtype) -> tuple[int, str]:
 def free_bytes(device: torch.device) -> float:
     """Memory that is free on a device; of the machine's own all there is, infinite where it does not tell."""
     if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
+        return float(device_memory(device))
     try:
         return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):

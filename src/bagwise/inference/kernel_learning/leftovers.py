@@ -1,4 +1,4 @@
-"""Whether what the features leave over of f belongs to the model: bags that were left out decide (theory section 13.5).
+"""Whether what the features leave over of f belongs to the model: bags that were left out decide (theory section 13.4).
 
 With the leftover a row unlike all inducing inputs may be anything, and a new bag of such rows is often called positive;
 without it such rows are as ordinary as can be. Which of the two is right is a matter of the data: the second on MUSK,
@@ -17,7 +17,7 @@ from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features
-from bagwise.gp.latent import NEGLIGIBLE
+from bagwise.gp.leftovers import NEGLIGIBLE
 from bagwise.inference.engines import Inferred
 from bagwise.predict.bags import bag_probability
 from bagwise.predict.points import Fitted

@@ -17,8 +17,8 @@ from torch import Tensor
 from bagwise.bags import Bags
 from bagwise.gp.features import Features, bag_slices, traced_design
 from bagwise.gp.narrowing import Narrowing, narrowing
-from bagwise.inference.chunks import BagModel, Chunk, HeldChunks, Sums, Told
-from bagwise.inference.places import PLACE, Extent
+from bagwise.inference.chunks import BagModel, Chunk, Extent, HeldChunks, Sums, Told
+from bagwise.inference.places import PLACE
 from bagwise.numerics.segments import Segments
 
 CHUNK_ROWS = 8192
@@ -150,10 +150,11 @@ class _KernelRows(ABC):
         """Where they are computed."""
         return self._at.features.device
 
-    def _bytes(self) -> int:
-        """Bytes of rows, as the kernel sees them, and features: side by side they share what is allowed."""
+    def _extent(self) -> Extent:
+        """Of rows, as the kernel sees them, and features: side by side they share what is allowed."""
         at = self._at
-        return self._n_rows * (at.inducing.shape[1] + self.n_columns + 1) * at.features.dtype.itemsize
+        n_bytes = self._n_rows * (at.inducing.shape[1] + self.n_columns + 1) * at.features.dtype.itemsize
+        return Extent(self._n_rows, n_bytes, self.device)
 
 
 class LearningRows(_KernelRows):
@@ -162,11 +163,11 @@ class LearningRows(_KernelRows):
     _parts: HeldChunks
 
     def _held(self, sources: Iterator[_Source]) -> HeldChunks:
-        return PLACE.get().made(sources, _standardised, self._sight, Extent(self._n_rows, self._bytes()))
+        return PLACE.get().made(sources, _standardised, self._sight, self._extent())
 
     def chunks(self) -> HeldChunks:
         """Features at the present kernel."""
-        return self._parts.made(_design_chunk, self._at.now(), self._bytes())
+        return self._parts.made(_design_chunk, self._at.now(), self._extent())
 
     def differentiate(
         self, value: Value, shared: Any, *, remembered: list[Any] | None = None, each: Sequence[Any] | None = None
@@ -195,12 +196,12 @@ class RowsHere(_KernelRows):
     _parts: Sequence[_Part]
 
     def _held(self, sources: Iterator[_Source]) -> Sequence[_Part]:
-        return PLACE.get().hold((_standardised(self._sight, source) for source in sources), self._bytes())
+        return PLACE.get().hold((_standardised(self._sight, source) for source in sources), self._extent())
 
     def chunks(self) -> Sequence[Chunk]:
         """Features at the present kernel."""
         with torch.no_grad():
-            return PLACE.get().hold(self.traced(), self._bytes())
+            return PLACE.get().hold(self.traced(), self._extent())
 
     def traced(self) -> Iterator[Chunk]:
         """The same, one chunk after the other, as differentiable functions of the kernel and the inducing inputs."""
