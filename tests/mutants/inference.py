@@ -372,6 +372,11 @@ MUTANTS = [
             "point = start if restart == 0 else",
             "point = start if restart >= 0 else",
         ),
+        (
+            "other starts are searched from where the usual one gains enough",
+            "self._best - self._course[0] <= elsewhere.too_little",
+            "elsewhere.starts",
+        ),
     ),
     *mutants_of(
         "inference/laplace/around_mode.py",

@@ -137,6 +137,43 @@ def test_fractions_are_given_as_fit_takes_them_and_tell_instances_apart_better(o
     assert (given[stated[bags.index] == 0] < 0.01).all()
 
 
+def test_bags_given_a_range_of_counts_equal_enumeration(of_fractions):
+    """P(at least one | at most one positive) by all patterns under every draw."""
+    model, bags, _, _ = of_fractions
+    found = model.predict_proba(bags, given=count(np.zeros(len(bags)), np.ones(len(bags))))[:, 1]
+    (latent,) = model._fitted().latent(bags)
+    chances = np.concatenate([norm.cdf(scores.numpy()) for _, scores in latent.scores(0)], axis=1)
+    for b, (start, stop) in enumerate(itertools.pairwise(bags.offsets)):
+        none = np.prod(1 - chances[start:stop], axis=0)
+        one = (none * chances[start:stop] / (1 - chances[start:stop])).sum(0)
+        assert found[b] == pytest.approx(one.mean() / (none.mean() + one.mean()), rel=1e-8)
+
+
+def test_bags_given_fractions_hold_a_positive_if_the_fraction_is_above_zero(of_fractions):
+    model, bags, _, stated = of_fractions
+    found = model.predict_proba(bags, given=stated)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert (found[stated > 0, 1] > 0.99).all()
+    assert (found[stated == 0, 1] < 0.05).all()
+    each = model.predict_instance_proba(bags, given=stated)[:, 1]
+    assert (each <= found[bags.index, 1] + 1e-9).all()
+    silent = np.where(np.arange(len(bags)) < 5, stated, np.nan)
+    np.testing.assert_array_equal(model.predict_proba(bags, given=silent)[5:], model.predict_proba(bags)[5:])
+    nothing = np.full(len(bags), np.nan)
+    np.testing.assert_array_equal(model.predict_proba(bags, given=nothing), model.predict_proba(bags))
+
+
+def test_answer_that_takes_labels_only_says_how_to_give_them_to_a_model_of_fractions(of_fractions):
+    model, bags, _, stated = of_fractions
+    with pytest.raises(BagDataError, match=r"fitted to fractions .* labels only\. Give labels as bagwise\.label\(y\)"):
+        model.predict_part_proba(Bags(bags.X, bags.index, part=bags.index), given=stated)
+    machine = VGPMIL(evidence="fraction", updates="structured", n_inducing=5, random_state=0).fit(bags, stated)
+    with pytest.raises(BagDataError, match=r"With BagGP, predict_proba\(bags, given=y\)"):
+        machine.predict_proba(bags, given=stated)
+    labels = np.arange(len(bags)) % 2
+    np.testing.assert_array_equal(machine.predict_proba(bags, given=label(labels))[:, 1], labels)
+
+
 def test_bags_that_state_nothing_or_a_label_are_answered_as_before(of_fractions):
     model, bags, _, stated = of_fractions
     some = np.where(np.arange(len(bags)) < 5, stated, np.nan)

@@ -29,6 +29,10 @@ def say_fitted(model: Any, bags: "Bags", seconds: float, path: PathLike) -> None
         err=is_standard_output(path),
     )
     record = model.fit_record()
+    if record.learning is not None and record.learning.gains:
+        from bagwise.models._base.flat_evidence import starts_told
+
+        typer.echo(f"learning the kernel: {starts_told(record.learning)}", err=is_standard_output(path))
     effect = record.size_effect
     if effect is not None:
         import numpy as np

@@ -19,6 +19,7 @@ OTHER_SPREAD = 1.5  # around the value the kernel came with
 
 # Where else a search may begin: by how much variances and lengthscales are larger, where there are such.
 LARGER_VARIANCES, LARGER_LENGTHSCALES = (1.0, 8.0), (1.0, 2.0, 4.0)
+OTHER_VARIANCES, OTHER_LENGTHSCALES = (1.0, 1 / 8), (1 / 3, 3.0)  # a standard deviation of the priors away, or more
 _VARIANCES = ("raw_outputscale", "raw_variance")
 
 
@@ -70,12 +71,21 @@ class KernelParameters:
 
     def starts(self) -> list[Vector]:
         """Where a search may begin: here, and where variances and lengthscales are some times larger."""
+        return self._times(LARGER_VARIANCES, LARGER_LENGTHSCALES)
+
+    def other_starts(self) -> list[Vector]:
+        """Where a search may begin that found nothing from here: at shorter and longer lengthscales, and variances."""
+        found = self._times(OTHER_VARIANCES, OTHER_LENGTHSCALES)
+        return [start for start in found if not np.array_equal(start, self.get())]
+
+    def _times(self, of_variances: tuple[float, ...], of_lengthscales: tuple[float, ...]) -> list[Vector]:
+        """The current values, their variances and lengthscales times all pairs of factors."""
         here = self.get()
         variances, lengthscales = (self._named(names) for names in (_VARIANCES, ("raw_lengthscale",)))
         return [
             here + math.log(variance) * variances + math.log(lengthscale) * lengthscales
-            for variance in (LARGER_VARIANCES if variances.any() else (1.0,))
-            for lengthscale in (LARGER_LENGTHSCALES if lengthscales.any() else (1.0,))
+            for variance in (of_variances if variances.any() else (1.0,))
+            for lengthscale in (of_lengthscales if lengthscales.any() else (1.0,))
         ]
 
     def _named(self, names: tuple[str, ...]) -> Vector:

@@ -30,6 +30,7 @@ class Trace:
     residuals: NDArray[np.float64]  # how far each iteration moved
     converged: bool
     interrupted: bool = False
+    gains: tuple[float, ...] = ()  # of a search that looked elsewhere: what it gained from each start, the usual first
 
     def __len__(self) -> int:
         return len(self.values)

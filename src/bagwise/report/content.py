@@ -13,6 +13,7 @@ from bagwise.gp import kernels
 from bagwise.inference.chains.diagnostics import LARGEST_R_HAT, SMALLEST_ESS
 from bagwise.metrics import MEAN_ROW, bag_report, class_report, count_report, fraction_report, instance_report
 from bagwise.models._base.fit_record import FitRecord
+from bagwise.models._base.flat_evidence import starts_told, stays
 from bagwise.report.answers import Answers
 
 Floats = NDArray[np.float64]
@@ -297,8 +298,11 @@ def _learned(record: FitRecord) -> Iterator[tuple[str, str]]:
         yield "solver", _short(record.solver)
     if record.learning is not None:
         yield "trials of the kernel", _course(record.learning)
+        if record.learning.gains:
+            yield "starts of the search for the kernel", starts_told(record.learning)
     if record.kernel is not None:
-        yield "kernel" if record.learning is None else "kernel, learned", _short(kernels.summary(record.kernel), 160)
+        learned = record.learning is not None and not stays(record.learning)
+        yield "kernel, learned" if learned else "kernel", _short(kernels.summary(record.kernel), 160)
     if record.mean is not None:
         yield "mean of the latent function", ", ".join(number(float(value)) for value in np.ravel(record.mean)[:6])
     shared = record.group_effect

@@ -1,6 +1,7 @@
 """Learning the kernel from bag evidence: value and gradient, what it gains, what it leaves alone."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -301,6 +302,17 @@ def test_messages_that_do_not_settle_refuse_the_kernel(problem, monkeypatch):
     objective = judge(features, bags, y)
     with pytest.raises(NumericalError, match="does not settle at this kernel"):
         objective()
+
+
+def test_messages_that_look_settled_while_their_log_evidence_moves_refuse_the_kernel(problem, monkeypatch):
+    """Messages that go round in circles come within any tolerance for a sweep now and then."""
+    bags, y = problem
+    stopped_at_once = partial(iterate, max_iter=600, name="log evidence", tol=np.inf)
+    monkeypatch.setattr(by_messages, "iterate", lambda step, **settings: stopped_at_once(step))
+    with pytest.raises(NumericalError, match="does not settle at this kernel"):
+        judge(start(bags), bags, y)()
+    monkeypatch.setattr(by_messages, "_AT_REST", np.inf)
+    assert np.isfinite(judge(start(bags), bags, y)())
 
 
 def test_messages_of_the_last_kernel_are_dropped_where_they_do_not_fit_the_next(problem):

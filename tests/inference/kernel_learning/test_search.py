@@ -6,7 +6,7 @@ import torch
 
 from bagwise.exceptions import NumericalError
 from bagwise.inference.kernel_learning.learn import TensorBlock
-from bagwise.inference.kernel_learning.search import EvidenceSearch, differentiated
+from bagwise.inference.kernel_learning.search import NOWHERE, Elsewhere, EvidenceSearch, differentiated
 from bagwise.inference.loop import SILENT, Watch
 
 
@@ -342,3 +342,30 @@ def test_the_curvature_a_search_has_seen_serves_the_next_one():
     first = EvidenceSearch([block], differentiated(lambda: bowl(block.tensor)))
     first.run(1, 100, random(), SILENT)
     np.testing.assert_allclose(np.diag(first.known_curvature()), [1 / 40, 1 / 2], rtol=0.3)
+
+
+def climbed(block, elsewhere):
+    """From −3, which is 1 − exp(−½) = .39 below the low hill."""
+    judge = differentiated(lambda: two_hills(block.tensor[0]))
+    return EvidenceSearch([block], judge).run(1, 100, random(), SILENT, elsewhere)
+
+
+def test_search_looks_elsewhere_only_where_the_usual_start_gains_too_little():
+    others = [np.array([-1.5]), np.array([3.0])]
+    usual, elsewhere, enough = (Numbers([-3.0]) for _ in range(3))
+    low, high = climbed(usual, NOWHERE), climbed(elsewhere, Elsewhere(others, 0.5))
+    assert usual.get() == pytest.approx([-2.0], abs=1e-2)
+    assert elsewhere.get() == pytest.approx([4.0], abs=1e-2)
+    assert high.converged
+    assert high.gains == pytest.approx([0.393, 0.393, 4.393], abs=1e-2)
+    assert low.gains == ()
+    np.testing.assert_array_equal(climbed(enough, Elsewhere(others, 0.3)).values, low.values)  # no evaluation more
+
+
+def test_search_that_finds_nothing_better_elsewhere_ends_where_it_was():
+    block = Numbers([3.0])
+    trace = climbed(block, Elsewhere([np.array([-1.5]), np.array([-2.5])], 9.0))
+    assert block.get() == pytest.approx([4.0], abs=1e-2)
+    assert trace.converged
+    assert len(trace.gains) == 3
+    assert trace.gains[0] == pytest.approx(trace.values[-1] - trace.values[0])

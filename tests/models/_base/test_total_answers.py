@@ -26,6 +26,15 @@ def test_table_holds_bounds_and_draws_that_agree_with_the_totals():
     assert whole.goodman[0, 0, 0] == pytest.approx(0.25, abs=0.2)
 
 
+def test_precinct_given_its_number_holds_a_positive_if_the_number_is_above_zero():
+    bags, positive, _ = precincts(8, totals=(5, 300))
+    y = positive.sum(1)
+    y[3] = 0
+    model = BagGP(evidence="count", group_effect=0.2, learn=False, random_state=0).fit(bags, y)
+    found = model.predict_proba(bags, given=y)
+    np.testing.assert_allclose(found, np.column_stack([y == 0, y > 0]), atol=1e-12)
+
+
 def test_shares_of_several_outcomes_add_up_to_one():
     rng = np.random.default_rng(0)
     bags, _, people = precincts(15, totals=(50, 300))

@@ -17,7 +17,8 @@ from bagwise.inference.kernel_learning.rows import LearningRows
 from bagwise.inference.loop import iterate
 
 SWEEPS, TOLERANCE = 600, 1e-5
-TOLERANCE_PINNED = 1e-3  # messages about pinned counts settle slowly; the evidence is right long before they do
+TOLERANCE_PINNED = 1e-3  # messages about pinned counts settle slowly; the evidence is right long before they do …
+_AT_REST = 0.1  # … if it moved by fewer nats in the last sweep: messages that never settle look settled now and then
 
 
 class ByMessages:
@@ -55,7 +56,8 @@ class ByMessages:
             return None
         if trace.interrupted:
             raise KeyboardInterrupt
-        return engine if trace.converged and engine.plausible(self._ceiling) else None
+        at_rest = abs(float(engine.log_evidence.sum()) - trace.values[-1]) < _AT_REST
+        return engine if trace.converged and at_rest and engine.plausible(self._ceiling) else None
 
 
 def _pulled(chunk: Chunk, sites: Sites, told: Told) -> Tensor:

@@ -1,7 +1,7 @@
 """Learning a kernel from bags: which rows, which judge, and when it is enough."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeGuard
 
@@ -25,7 +25,9 @@ from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMe
 from bagwise.inference.kernel_learning.by_moments import MomentEvidence
 from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows, RowsHere, most_rows
 from bagwise.inference.kernel_learning.search import (
+    NOWHERE,
     Block,
+    Elsewhere,
     EvidenceSearch,
     Judge,
     Vector,
@@ -84,6 +86,7 @@ class LearningSettings(NamedTuple):
     pinned: bool = False  # whether counts are pinned down
     rows: int | None = None  # how many rows to learn from at most; None for all
     one_stage: bool = False  # learn from the first rows alone
+    too_little: float | None = None  # nats of gain up to which to search from other starts, too; None for never
 
 
 class Learned(NamedTuple):
@@ -123,7 +126,7 @@ def learn_features(
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
         if last is None and begin is None and isinstance(judge, ByBags):
             parameters.set(_best_start(parameters, judge))
-        trace = _searched(search, last, some, settings, watch)
+        trace = _searched(search, last, some, settings, watch, _elsewhere(parameters, blocks[1:], settings))
         if trace is None:
             break
         traces.append(trace)
@@ -147,12 +150,21 @@ def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
     return max(values, key=lambda pair: pair[0])[1] if values else starts[0]
 
 
+def _elsewhere(kernel: KernelParameters, others: Sequence[Block], settings: LearningSettings) -> Elsewhere:
+    """Other starts for the kernel; all else begins where it is."""
+    if settings.too_little is None:
+        return NOWHERE
+    here = [block.get() for block in others]
+    return Elsewhere([np.concatenate([start, *here]) for start in kernel.other_starts()], settings.too_little)
+
+
 def _searched(
     search: EvidenceSearch,
     last: tuple[EvidenceSearch, int] | None,
     now: Bags,
     settings: LearningSettings,
     watch: Watch,
+    elsewhere: Elsewhere,
 ) -> Trace | None:
     """The course of a search; None where these bags promise too little to leave the kernel that fewer have found.
 
@@ -160,7 +172,7 @@ def _searched(
     """
     limit = iteration_limit(search.free)
     if last is None:
-        return search.run(settings.n_restarts, limit, settings.random, watch)
+        return search.run(settings.n_restarts, limit, settings.random, watch, elsewhere)
     before, n_before = last
     if now.n_instances > STAGES[-1] and search.free <= _FEW_PARAMETERS:
         with suppress(NumericalError):

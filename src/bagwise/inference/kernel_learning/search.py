@@ -32,6 +32,7 @@ _IDLE = 4  # evaluations in a row that gain no more than the judge may be off by
 _LENGTHS = (1.0, 0.25, 0.05)  # of a step of Newton's method that are tried
 _FARTHEST = 1.0  # that such a step moves a parameter
 _SPARE_STARTS = 3  # draws of the prior to try where no start could be evaluated
+_FIRST_STEPS = 4  # iterations from every start elsewhere; only the best of them goes on
 
 
 class Block(Protocol):
@@ -67,6 +68,16 @@ def differentiated(objective: Callable[[], Tensor]) -> Judge:
     return judge
 
 
+class Elsewhere(NamedTuple):
+    """Where to look if the usual search gains no more than so many nats."""
+
+    starts: Sequence[Vector] = ()
+    too_little: float = -math.inf
+
+
+NOWHERE = Elsewhere()
+
+
 class _Enough(Exception):
     """The judge cannot tell the points any more that the search asks about."""
 
@@ -86,6 +97,8 @@ class EvidenceSearch:
         self._prior_width = self._spread if prior else np.full_like(self._spread, np.inf)
         self._best, self._best_at = -math.inf, self._get()
         self._course: list[float] = []
+        self._gains: list[float] = []  # from the usual start and from those elsewhere, where these were needed
+        self._converged = False
         self._failures = 0  # in a row, up to the last evaluation
         self._reached, self._before, self._idle = -math.inf, -math.inf, 0  # of the present climb
         self._seen: dict[bytes, Vector] = {}  # slopes of all points evaluated …
@@ -98,14 +111,21 @@ class EvidenceSearch:
         """Number of parameters."""
         return len(self._centre)
 
-    def run(self, n_restarts: int, max_iter: int, random: np.random.RandomState, watch: Watch) -> Trace:
+    def run(
+        self,
+        n_restarts: int,
+        max_iter: int,
+        random: np.random.RandomState,
+        watch: Watch,
+        elsewhere: Elsewhere = NOWHERE,
+    ) -> Trace:
         """Search from the current values and from further draws of the prior; leaves the best in place.
 
         A search that ends among evaluations that failed has not settled, though their slope of 0 looks like it.
         Should every start turn out to be one that cannot be evaluated, a few more are drawn.
         The trace holds the best value after every evaluation. Ctrl-C ends the search with the best point so far.
         """
-        start, converged, interrupted = self._get(), False, False
+        start, interrupted = self._get(), False
         gain = _GAIN if len(start) <= _MANY else _COARSE_GAIN
         options = {"maxiter": max_iter, "ftol": gain, "gtol": 1e-3}
         with progress(watch, None, _NAME) as self._advance:
@@ -114,14 +134,32 @@ class EvidenceSearch:
                     if restart >= n_restarts and math.isfinite(self._best):
                         break
                     point = start if restart == 0 else self._drawn(start, random)
-                    before = self._best
-                    settled = self._climb(point, options)
-                    if self._best > before:
-                        self.inverse_curvature = self._known_curvature()
-                        converged = settled
+                    self._try(point, options)
+                if elsewhere.starts and self._best - self._course[0] <= elsewhere.too_little:
+                    self._look_elsewhere(elsewhere.starts, options)
             except KeyboardInterrupt:
                 interrupted = True
-        return self._ended(converged, interrupted)
+        return self._ended(self._converged, interrupted)
+
+    def _try(self, point: Vector, options: dict[str, float]) -> None:
+        """Search from one point. Where that finds a better one, it matters whether it settled there."""
+        before = self._best
+        settled = self._climb(point, options)
+        if self._best > before:
+            self.inverse_curvature = self._known_curvature()
+            self._converged = settled
+
+    def _look_elsewhere(self, starts: Sequence[Vector], options: dict[str, float]) -> None:
+        """A few steps from every start, and all steps from the best; what each gained over the first point is kept."""
+        first, usual, settled = self._course[0], self._best, self._converged
+        self._gains = [usual - first]
+        for point in starts:
+            self._try(point, options | {"maxiter": _FIRST_STEPS})
+            self._gains.append(self._reached - first)
+        if self._best > usual + _NOTHING:
+            settled = self._climb(self._best_at, options)
+            self._gains[1 + int(np.argmax(self._gains[1:]))] = self._best - first
+        self._converged = settled
 
     def _ended(self, converged: bool, interrupted: bool) -> Trace:
         """The best values in place, and the course of the search."""
@@ -129,7 +167,8 @@ class EvidenceSearch:
         for block in self._blocks:
             block.clear()
         course = np.array(self._course)
-        return Trace(_NAME, course, np.zeros_like(course), converged and math.isfinite(self._best), interrupted)
+        settled = converged and math.isfinite(self._best)
+        return Trace(_NAME, course, np.zeros_like(course), settled, interrupted, tuple(self._gains))
 
     def refine(self, inverse_curvature: Matrix, enough: float, max_iter: int, watch: Watch) -> tuple[Trace, int]:
         """Newton's method from the current values, for a judge of many bags whose curvature fewer have shown.
@@ -313,7 +352,7 @@ def joined_traces(traces: Sequence[Trace]) -> Trace:
     """One search after the other; the values may be of other rows, so only the course within each means anything."""
     values = np.concatenate([trace.values for trace in traces])
     last = traces[-1]
-    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted)
+    return Trace(last.name, values, np.zeros_like(values), last.converged, last.interrupted, traces[0].gains)
 
 
 def unsettled(trace: Trace) -> str:

@@ -22,8 +22,10 @@ class AnswersInClasses(TotalAnswers):
 
         Of a model of classes: the probability of every class, (B, K) in the order of ``classes_``. Each row sums to 1.
         ``given`` holds what these bags say of themselves. Of labels it is a label for every bag (NaN where unknown),
-        taken as true. Of classes it has any form that ``fit`` takes: their class is then among their candidates. For
-        the bags of the fit this says which of their candidates is the right one.
+        taken as true. Of fractions and counts it is what ``fit`` takes, and the answer is what that leaves open of "at
+        least one positive"; use ``predict_instance_proba`` to tell the instances of such bags apart. Of classes it has
+        any form that ``fit`` takes: their class is then among their candidates. For the bags of the fit this says which
+        of their candidates is the right one.
         """
         if not self.of_classes:
             return super().predict_proba(bags, given=given)
@@ -52,7 +54,7 @@ class AnswersInClasses(TotalAnswers):
         the classes; every instance by itself. With ``given``, what the bags say of themselves, the whole bag is looked
         at: it shows one of its candidates, and no other class. Of labels ``given`` is one for every bag (NaN where
         unknown): no instance of a negative bag is positive, and in a positive bag every probability is divided by that
-        of the bag.
+        of the bag. Fractions and counts are given as ``fit`` takes them.
         """
         if not self.of_classes:
             return super().predict_instance_proba(bags, given=given)

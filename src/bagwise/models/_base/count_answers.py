@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
 from bagwise.evidence.reading import CountReading, holds_positive, read_statement
+from bagwise.evidence.statements import Evidence
+from bagwise.exceptions import BagDataError
 from bagwise.models._base.card import Abilities
 from bagwise.models._base.estimator import BagClassifier
 from bagwise.predict import counts as predict_counts
@@ -52,3 +54,13 @@ class CountAnswers(BagClassifier):
         checked = self._check_bags(bags)
         found = predict_counts.fraction_summary(self._fitted(), checked, level)
         return found if self._several() else type(found)(*(part[:, 0] for part in found))
+
+    def _given_labels(self, bags: Any, checked: Bags, given: Any) -> NDArray[np.float64]:
+        if self.evidence in ("fraction", "count") and not isinstance(given, Evidence):
+            raise BagDataError(
+                f"given: {type(self).__name__} was fitted to {self.evidence}s and reads plain numbers so, but this "
+                "answer can be given labels only. Give labels as bagwise.label(y): 1 where a bag holds at least one "
+                "positive, 0 where it holds none, NaN where that is unknown. With BagGP, predict_proba(bags, given=y) "
+                "and predict_instance_proba(bags, given=y) take fractions and counts, too."
+            )
+        return super()._given_labels(bags, checked, given)

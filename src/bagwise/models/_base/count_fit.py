@@ -28,7 +28,7 @@ from bagwise.models._base.first_features import (
     wants_sizes,
     with_sizes,
 )
-from bagwise.models._base.flat_evidence import unless_flat
+from bagwise.models._base.flat_evidence import too_little, unless_flat
 from bagwise.models._base.learned_kernel import warn_if_unsettled
 from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
 
@@ -147,12 +147,12 @@ def _learned(
         return Learned(features, None)
     only_labels = counts.evidence.only_labels()
     by_bags = only_labels and (choosing or _has_large_bags(model, bags, counts))
-    learned = _search(model, features, bags, counts, begin, by_bags, choosing)
+    least = too_little(features, begin, int(counts.evidence.observed().any(axis=1).sum())) if counts.tight else None
+    how = SearchFor(begin, by_bags, choosing, least)
+    learned = _search(model, features, bags, counts, how)
     if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
-        learned = _search(model, features, bags, counts, begin, True, choosing)
-    if not counts.tight:
-        return learned
-    return unless_flat(features, learned, begin, int(counts.evidence.observed().any(axis=1).sum()))
+        learned = _search(model, features, bags, counts, how._replace(by_bags=True))
+    return unless_flat(features, learned, least)
 
 
 def _has_large_bags(model: Any, bags: Bags, counts: CountInput) -> bool:
@@ -163,26 +163,28 @@ def _found_nothing(trace: Trace) -> bool:
     return not trace.interrupted and not bool(np.isfinite(trace.values).any())
 
 
-def _search(
-    model: Any,
-    features: Features,
-    bags: Bags,
-    counts: CountInput,
-    begin: Features | None,
-    by_bags: bool,
-    choosing: bool,
-) -> Learned:
+class SearchFor(NamedTuple):
+    """How to search for a kernel."""
+
+    begin: Features | None  # where, if not at the first kernel
+    by_bags: bool
+    choosing: bool  # among kinds of kernels
+    too_little: float | None  # nats that leave the first kernel where it is
+
+
+def _search(model: Any, features: Features, bags: Bags, counts: CountInput, how: SearchFor) -> Learned:
     settings = LearningSettings(
         model.n_restarts,
         model.learn_inducing,
         np.random.RandomState(model.seed_),
-        by_bags=by_bags,
+        by_bags=how.by_bags,
         pinned=counts.tight,
         rows=model.learn_rows,
-        one_stage=counts.tight or choosing or counts.evidence.has_light_bags(),
+        one_stage=counts.tight or how.choosing or counts.evidence.has_light_bags(),
+        too_little=None if how.choosing else how.too_little,
     )
     watch = Watch("learning the kernel", model.verbose)
-    return learn_features(features, bags, counts.evidence, settings, watch, begin)
+    return learn_features(features, bags, counts.evidence, settings, watch, how.begin)
 
 
 # ---------------------------------------------------------------- leftovers

@@ -14,24 +14,45 @@ import numpy as np
 from bagwise.gp.features import Features
 from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.inference.kernel_learning.learn import Learned
+from bagwise.inference.loop import Trace
+
+_FLAT = "flat: the kernel stays"
 
 
-def unless_flat(first: Features, learned: Learned, begin: Features | None, n_bags: int) -> Learned:
-    """What was learned, or the first features where so many bags tell too little about the kernel.
+def too_little(first: Features, begin: Features | None, n_bags: int) -> float | None:
+    """Nats that a kernel must gain over the first one by what so many bags state, or the first one stays.
 
-    A search that began at another kernel than the first goes on from one that was found to be better.
+    None for a search that begins at another kernel than the first: it goes on from one that was found to be better.
     """
+    if begin is not None and not np.array_equal(_parameters(first), _parameters(begin)):
+        return None
+    return 0.5 * len(_parameters(first)) * math.log(n_bags)
+
+
+def unless_flat(first: Features, learned: Learned, least: float | None) -> Learned:
+    """What was learned, or the first features where that gained no more than ``least``."""
     trace = learned.trace
-    if trace is None or trace.interrupted or not len(trace) or (begin is not None and not _same(first, begin)):
+    if least is None or trace is None or trace.interrupted or not len(trace):
         return learned
-    gain, free = float(trace.values.max() - trace.values[0]), len(_parameters(first))
-    if gain > 0.5 * free * math.log(n_bags):
+    if float(trace.values.max() - trace.values[0]) > least:
         return learned
-    return Learned(first, replace(trace, name=f"{trace.name}, flat: the kernel stays"))
+    return Learned(first, replace(trace, name=f"{trace.name}, {_FLAT}"))
 
 
-def _same(first: Features, begin: Features) -> bool:
-    return np.array_equal(_parameters(first), _parameters(begin))
+def stays(trace: Trace) -> bool:
+    """Whether the search ended with the first kernel because it gained too little."""
+    return trace.name.endswith(_FLAT)
+
+
+def starts_told(trace: Trace) -> str:
+    """For the user: how many starts a search tried, and what each gained."""
+    each = ", ".join(f"{round(gain, 1) + 0.0}" if math.isfinite(gain) else "(it failed)" for gain in trace.gains)
+    end = (
+        "that is too little to tell kernels apart, so the first one stays"
+        if stays(trace)
+        else f"start {1 + int(np.argmax(trace.gains))} was the best"
+    )
+    return f"{len(trace.gains)} starts gained {each} nats of log evidence; {end}"
 
 
 def _parameters(features: Features) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

@@ -118,7 +118,7 @@ trace_ : Trace
     Course of the iteration: ``values`` of the objective, ``residuals`` (how far each iteration moved), ``converged``.
 learning_trace_ : Trace or None
     Best log evidence plus log prior after every evaluation of the search for the kernel; None where nothing was
-    learned.
+    learned. Where the usual start gained too little ``gains`` holds what every start gained, the usual one first.
 n_iter_ : int
     Number of iterations made.
 converged_ : bool

@@ -221,6 +221,8 @@ def _pack_trace(name: str, trace: Trace | None, tensors: Tensors) -> dict[str, A
         return None
     tensors[f"{name}.values"] = torch.from_numpy(trace.values)
     tensors[f"{name}.residuals"] = torch.from_numpy(trace.residuals)
+    if trace.gains:
+        tensors[f"{name}.gains"] = torch.tensor(trace.gains, dtype=torch.float64)
     return {"name": trace.name, "converged": trace.converged, "interrupted": trace.interrupted}
 
 
@@ -230,7 +232,10 @@ def _unpack_trace(name: str, description: dict[str, Any] | None, tensors: Tensor
     values, residuals = (tensors[f"{name}.{part}"].numpy() for part in ("values", "residuals"))
     if values.ndim != 1 or values.shape != residuals.shape or not values.dtype == residuals.dtype == np.float64:
         raise ModelFileError(f"the model file holds no course of an iteration in {name}; it is damaged.")
-    return Trace(values=values, residuals=residuals, **description)
+    gains = tensors.get(f"{name}.gains", torch.zeros(0, dtype=torch.float64))
+    if gains.ndim != 1 or gains.dtype != torch.float64:
+        raise ModelFileError(f"the model file does not tell what the starts of {name} gained; it is damaged.")
+    return Trace(values=values, residuals=residuals, gains=tuple(gains.tolist()), **description)
 
 
 def _pack_fitted(model: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bagwise import _validation as check
 from bagwise.bags import Bags
+from bagwise.evidence.counts import CountEvidence
 from bagwise.evidence.reading import CountReading, Stated, counted, read_stated
 from bagwise.evidence.statements import LABEL, NONE, Evidence
 from bagwise.evidence.totals import StatedTotals, TotalStatements, expected_totals, total_statements
@@ -16,7 +17,7 @@ from bagwise.exceptions import BagDataError
 from bagwise.models._base.count_answers import CountAnswers
 from bagwise.predict.cells import cell_draws
 from bagwise.predict.counts import FractionSummary, check_count_range, check_level
-from bagwise.predict.given import instances_given_counts
+from bagwise.predict.given import bags_given_counts, instances_given_counts
 
 GIVEN_DRAWS = 400  # joint draws that an answer given a statement is taken from
 
@@ -56,6 +57,22 @@ class TotalAnswers(CountAnswers):
         found: Array = (weight * ((numbers >= lowest - 0.5) & (numbers <= highest + 0.5))).sum(0)
         return found if self._several() else found[:, 0]
 
+    def predict_proba(self, bags: Any, *, given: Any = None) -> Array:
+        """P(the bag holds at least one positive): (B, 2), or (B, K) for K labels.
+
+        ``given`` is what these bags state themselves, as ``y`` in ``fit``, or an ``Evidence``: labels, fractions or
+        counts. A bag with a label then gets probability 0 or 1, and one with a fraction or a count what that leaves
+        open. For its instances use ``predict_instance_proba`` with the same ``given``.
+        """
+        if given is None or not self._tells_counts(given):
+            return super().predict_proba(bags, given=given)
+        checked = self._bags_to_judge(bags)
+        if _all_missing(given):
+            return super().predict_proba(checked)
+        if checked.weight is not None:
+            return self._columns(self.predict_count_proba(bags, 1, given=given))
+        return self._columns(bags_given_counts(self._fitted(), checked, self._counted(bags, given)))
+
     def predict_instance_proba(self, bags: Any, *, given: Any = None) -> Array:
         """P(the instance is positive), in the order of ``bags.X``: (N, 2), or (N, K) for K labels.
 
@@ -64,18 +81,23 @@ class TotalAnswers(CountAnswers):
         """
         if given is None or not self._tells_counts(given):
             return super().predict_instance_proba(bags, given=given)
+        checked = self._check_bags(bags)
         if _all_missing(given):
-            return super().predict_instance_proba(bags)
-        checked, stated = self._stated(bags, given)
+            return super().predict_instance_proba(checked)
         if checked.weight is not None:
             raise BagDataError(
                 "given: a row with a weight stands for many individuals, and there is no probability of one of them "
                 "given the statement of its bag. Use draw_cells(bags, y) for the number of positives behind every row."
             )
-        reading = CountReading(self.evidence, self.confidence, self.label_noise)
-        return self._columns(
-            instances_given_counts(self._fitted(), checked, counted(stated, checked, reading).evidence)
-        )
+        return self._columns(instances_given_counts(self._fitted(), checked, self._counted(bags, given)))
+
+    def _counted(self, bags: Any, given: Any) -> CountEvidence:
+        """What bags of single individuals state, as tables over the number of positives."""
+        checked, stated = self._stated(bags, given)
+        return counted(stated, checked, self._reading()).evidence
+
+    def _reading(self) -> CountReading:
+        return CountReading(self.evidence, self.confidence, self.label_noise)
 
     def _tells_counts(self, given: Any) -> bool:
         """Whether something that is given says more than labels."""
@@ -105,7 +127,7 @@ class TotalAnswers(CountAnswers):
 
     def _stated(self, bags: Any, y: Any) -> tuple[Bags, Stated]:
         checked = self._check_bags(bags)
-        stated = read_stated(y, checked, bags, CountReading(self.evidence, self.confidence, self.label_noise))
+        stated = read_stated(y, checked, bags, self._reading())
         if len(stated.columns) != self._n_functions():
             raise BagDataError(f"y has {len(stated.columns)} columns; the model was fitted with {self._n_functions()}.")
         return checked, stated
