@@ -100,7 +100,8 @@ class BagGP(ChainAnswers, AnswersInClasses):
         bags that were left out are more probable so, by more than half a nat. It asks where a kernel is learned from
         labels alone (by "ep" or "bag-ep"), of at least 20 positive and 20 negative bags, and where there are more
         instances than inducing inputs and at most 10,000; it is "shared" otherwise. Asking takes six fits without
-        learning. The kernel is learned with leftovers either way. Classes, and totals (rows with a weight), have no
+        learning. Use "shared" where it matters that strange instances are told as such. The kernel is learned with
+        leftovers either way. Classes, and totals (rows with a weight), have no
         choice but "shared".
     group_effect : {"auto", "by group", True, False}, float or pair of floats
         Whether bags have effects besides the features: f(x) + u + c, with u common to the bag and c common to those of
