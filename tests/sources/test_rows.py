@@ -55,12 +55,37 @@ def test_single_rows_of_a_source_come_in_the_order_asked_for(rows):
 def test_rows_announced_beforehand_are_put_aside_by_the_next_pass():
     bags = stored()
     rows = np.array([0, 8, 30, 59])
-    bags.X.keep(rows)
+    bags.X.keep("some", rows)
     for start in range(0, 60, 16):
         np.asarray(bags.X[start : start + 16])
     before = len(bags.X._source.reads)
     np.testing.assert_array_equal(bags.X[rows], X[rows])
     assert len(bags.X._source.reads) == before
+
+
+def test_selections_find_whole_bags_that_were_put_aside_and_forgotten_ones_are_read():
+    bags = stored()
+    bags.X.keep("bags", np.r_[7:28, 40:55])  # the second, the third and the fifth
+    bags.X.gather("bags")
+    reads = bags.X._source.reads
+    before = len(reads)
+    np.testing.assert_array_equal(np.asarray(bags[[4, 1]].X), X[np.r_[40:55, 7:8]])
+    np.testing.assert_array_equal(bags[[2, 4]].X[[0, 19, 20]], X[[8, 27, 40]])
+    assert len(reads) == before
+    bags.X.forget("bags")
+    np.asarray(bags[[4, 1]].X)
+    assert len(reads) == before + 2
+
+
+def test_rows_are_gathered_without_those_that_have_come_by():
+    bags = stored()
+    bags.X.keep("some", np.array([1, 30, 59]))
+    np.asarray(bags.X[:40])
+    bags.X.gather("some")
+    assert bags.X._source.reads[1:] == [(59, 60)]
+    np.testing.assert_array_equal(bags.X.put_aside("some"), X[[1, 30, 59]])
+    bags.X.gather("nothing of this name")
+    assert bags.X.put_aside("nothing of this name") is None
 
 
 def test_stored_rows_that_are_not_finite_are_refused_with_bag_row_and_column():

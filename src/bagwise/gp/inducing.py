@@ -19,6 +19,7 @@ from bagwise.exceptions import BagDataError, LearnedNothingWarning, warn_user
 from bagwise.gp.ground import Ground
 
 SELECTIONS = ("kmeans++", "random", "principal")
+SAMPLE = "sample"  # name of the rows that are put aside to choose inducing inputs from
 _LARGEST_SAMPLE = 2**26  # entries of dense rows to choose from, where there are very many columns
 _LARGEST_POOL = 2**27  # entries of sparse rows made dense to choose from: 1 GB
 _KMEANS_ROWS = 10_000
@@ -42,7 +43,7 @@ def sample_rows(bags: Bags, n_inducing: int | None, inducing: Any, random: np.ra
     looked_at = min(bags.n_instances, _sample_size(wanted, bags.n_features))
     rows = np.sort(random.choice(bags.n_instances, looked_at, replace=False))
     if bags.stays_in_file:
-        bags.X.keep(rows)
+        bags.X.keep(SAMPLE, rows)
     return RowSample(rows, wanted)
 
 

@@ -1,7 +1,7 @@
 """Rows of a source, read on demand: a stand-in for a matrix that need not fit into memory."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bagwise.exceptions import BagDataError
 from bagwise.sources.arrays import JoinedRows
+from bagwise.sources.shelf import Shelf, ascending
 
 Ints = NDArray[np.int64]
 
@@ -43,23 +44,6 @@ class Owners(NamedTuple):
         return self.ids[int(np.searchsorted(self.offsets, row, side="right")) - 1]
 
 
-class _Kept:
-    """Single rows that were announced: they are put aside when a pass over the source comes by them."""
-
-    def __init__(self, rows: Ints, width: int, dtype: Any) -> None:
-        self.rows = rows
-        self.values = np.empty((len(rows), width), dtype)
-        self.seen = np.zeros(len(rows), dtype=bool)
-
-    def harvest(self, start: int, values: NDArray[Any]) -> None:
-        first, last = np.searchsorted(self.rows, [start, start + len(values)])
-        self.values[first:last] = values[self.rows[first:last] - start]
-        self.seen[first:last] = True
-
-    def holds(self, rows: Ints) -> bool:
-        return bool(self.seen.all()) and np.array_equal(rows, self.rows)
-
-
 class StoredRows:
     """Some runs of the rows of a source, as a matrix: slices stay unread, ``np.asarray`` reads.
 
@@ -74,19 +58,20 @@ class StoredRows:
         owners: Owners,
         names: Sequence[str] | None = None,
         runs: tuple[Ints, Ints] | None = None,
+        shelves: Mapping[str, Shelf] | None = None,
     ) -> None:
         starts, sizes = _whole(source) if runs is None else _merged(*runs)
         self._source, self._owners, self._names = source, owners, names
         self._starts, self._places = starts, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.dtype = np.dtype(np.float32 if np.dtype(source.dtype) == np.float32 else np.float64)
-        self._kept: tuple[_Kept, int] | None = None  # with the place of the first of these rows among those kept from
+        self._shelves = dict(shelves or {})  # rows put aside, by what they are for; selections look there, too
         self.summary: Any = None  # of the columns, remembered for whoever computes it
 
     def __getstate__(self) -> dict[str, Any]:
         """As it travels to another process: with the names of its own bags alone."""
         ends = self._starts + np.diff(self._places)
         owners = self._owners.within(int(self._starts.min()), int(ends.max())) if len(ends) else self._owners
-        return self.__dict__ | {"_owners": owners, "_kept": None}
+        return self.__dict__ | {"_owners": owners, "_shelves": {}}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,20 +102,33 @@ class StoredRows:
         found: Ints = self._starts[run] + wanted - self._places[run]
         return found
 
-    def keep(self, rows: Ints) -> None:
-        """Put these rows (in ascending order) aside while the rows are next read from the first to the last."""
-        if self._kept is None or not np.array_equal(self._kept[0].rows, rows):
-            self._kept = _Kept(rows, self.shape[1], self.dtype), 0
+    def keep(self, name: str, rows: Ints | None = None) -> None:
+        """Put these rows (all without an argument) aside under a name when they are read next."""
+        positions = ascending(self.positions(rows))
+        if name not in self._shelves or not np.array_equal(self._shelves[name].positions, positions):
+            self._shelves[name] = Shelf(positions, self.shape[1], self.dtype)
 
-    def put_aside(self) -> NDArray[Any] | None:
-        """The rows that ``keep`` announced, where all of them have come by; they need not be read again."""
-        if self._kept is None or not self._kept[0].seen.all():
-            return None
-        return self._kept[0].values.copy()
+    def keeps(self, name: str) -> bool:
+        """Whether rows are put aside under a name."""
+        return name in self._shelves
+
+    def put_aside(self, name: str) -> NDArray[Any] | None:
+        """The rows of a name, where all of them have come by; they need not be read again."""
+        return self._shelves[name].all_rows() if self.keeps(name) else None
+
+    def gather(self, name: str) -> None:
+        """Read the rows of a name that have not come by, in one pass; nothing where the name is not known."""
+        if self.keeps(name):
+            for first, last in _near(self._shelves[name].missing()):
+                self._checked(first, last + 1 - first)
+
+    def forget(self, name: str) -> None:
+        """Give back the memory of what was put aside under a name."""
+        self._shelves.pop(name, None)
 
     def of_bags(self, offsets: Ints, numbers: Ints) -> "StoredRows":
         """The rows of some bags, one after the other, unread; ``offsets`` say where all bags begin."""
-        return StoredRows(self._source, self._owners, self._names, self._runs(offsets[numbers], offsets[numbers + 1]))
+        return self._selection(self._runs(offsets[numbers], offsets[numbers + 1]))
 
     def followed_by(self, more: NDArray[Any]) -> "StoredRows":
         """These rows, unread, and some in memory after them."""
@@ -144,11 +142,7 @@ class StoredRows:
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows from ``start`` to before ``stop``, in memory."""
         parts = [self._checked(first, size) for first, size in zip(*self._runs(start, stop), strict=True)]
-        values = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, self.shape[1]), self.dtype), *parts])
-        if self._kept is not None:
-            kept, offset = self._kept
-            kept.harvest(start + offset, values)
-        return values
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, self.shape[1]), self.dtype), *parts])
 
     def _runs(self, start: Any, stop: Any) -> tuple[Ints, Ints]:
         """The runs of the source, by start and size, that make up a stretch of these rows, or several."""
@@ -162,36 +156,47 @@ class StoredRows:
         return (self._starts[run] + lows - self._places[run])[there], sizes[there]
 
     def _window(self, start: int, stop: int) -> "StoredRows":
-        window = StoredRows(self._source, self._owners, self._names, self._runs(start, max(start, stop)))
-        if self._kept is not None:
-            window._kept = self._kept[0], self._kept[1] + start
-        return window
+        return self._selection(self._runs(start, max(start, stop)))
+
+    def _selection(self, runs: tuple[Ints, Ints]) -> "StoredRows":
+        return StoredRows(self._source, self._owners, self._names, runs, self._shelves)
 
     def _picked(self, rows: Ints) -> NDArray[Any]:
-        if self._kept is not None and self._kept[0].holds(rows + self._kept[1]):
-            return self._kept[0].values.copy()
         positions = self.positions(rows)
+        for shelf in self._shelves.values():
+            if (found := shelf.at(positions)) is not None:
+                return found
         out = np.empty((len(rows), self.shape[1]), self.dtype)
         order = np.argsort(positions, kind="stable")
-        ordered = positions[order]
-        cuts = np.flatnonzero(np.diff(ordered // _BLOCK)) + 1
-        for some in np.split(order, cuts) if len(order) else ():
-            first, last = int(positions[some[0]]), int(positions[some[-1]])
-            out[some] = self._checked(first, last + 1 - first)[positions[some] - first]
+        begin = 0
+        for first, last in _near(ordered := positions[order]):
+            end = int(np.searchsorted(ordered, last, side="right"))
+            out[order[begin:end]] = self._checked(first, last + 1 - first)[ordered[begin:end] - first]
+            begin = end
         return out
 
     def _checked(self, first: int, size: int) -> NDArray[Any]:
+        """A run of the source, from a shelf or read; what was announced of it is put aside."""
+        for shelf in self._shelves.values():
+            if (found := shelf.run(first, size)) is not None:
+                return found
+        values = self._read(int(first), int(size))
+        for shelf in self._shelves.values():
+            shelf.put(first, values)
+        return values
+
+    def _read(self, first: int, size: int) -> NDArray[Any]:
         with _READING:
-            values = np.asarray(self._source.read(int(first), int(first + size)))
+            values = np.asarray(self._source.read(first, first + size))
         if values.shape != (size, self.shape[1]):
             raise BagDataError(
                 f"rows {first} to {first + size} of the source have shape {values.shape}; expected "
-                f"{(int(size), self.shape[1])}. Has the file changed?"
+                f"{(size, self.shape[1])}. Has the file changed?"
             )
         values = values.astype(self.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
-                self._refuse(int(first), values)
+                self._refuse(first, values)
         return values
 
     def _refuse(self, first: int, values: NDArray[Any]) -> None:
@@ -208,6 +213,13 @@ def ragged_ranges(starts: Ints, sizes: Ints) -> Ints:
     """``concatenate([arange(a, a + n) for a, n in zip(starts, sizes)])`` without the loop."""
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
+
+
+def _near(positions: Ints) -> Iterator[tuple[int, int]]:
+    """The first and the last of positions (in ascending order) that are worth reading together, run by run."""
+    if len(positions):
+        for some in np.split(positions, np.flatnonzero(np.diff(positions // _BLOCK)) + 1):
+            yield int(some[0]), int(some[-1])
 
 
 def _whole(source: RowSource) -> tuple[Ints, Ints]:

@@ -9,6 +9,7 @@ import torch
 
 from bagwise import GPMIL, LMVGPMIL, MIPLGP, VGPMIL, BagGP, Bags, GroupKernelMachine, LearnedNothingWarning, MILGPProbit
 from bagwise.baselines import NSK, SIL
+from bagwise.gp.inducing import SAMPLE
 from bagwise.models._base import learned_nothing
 from bagwise.models._base.learned_nothing import warn_if_alike
 
@@ -58,7 +59,7 @@ def test_rare_positives_of_a_file_are_seen_among_the_rows_that_were_put_aside(tm
     opened = Bags.open(tmp_path / "X.npy", np.repeat(np.arange(20), 5))
     with pytest.warns(LearnedNothingWarning, match="nearly the same probability"):
         warn_if_alike(RarePositives(), opened)
-    opened.X.keep(np.arange(0, 100, 7))
+    opened.X.keep(SAMPLE, np.arange(0, 100, 7))
     np.asarray(opened.X)
     warn_if_alike(RarePositives(), opened)
 

@@ -36,6 +36,7 @@ from bagwise.inference.kernel_learning.search import (
     joined_traces,
 )
 from bagwise.inference.loop import Trace, Watch
+from bagwise.inference.rows_at_hand import gather_rows
 
 STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
 LATER_STAGES = (300_000, 3_000_000, 30_000_000)  # between them, where ten times as many are to come
@@ -119,6 +120,7 @@ def learn_features(
     free = sum(len(block.get()) for block in blocks)
     if free == 0:
         return Learned(features, None)
+    _gather(bags, evidence, settings)
     traces: list[Trace] = []
     last: tuple[EvidenceSearch, int] | None = None
     for some, stated in _stages(bags, evidence, settings):
@@ -201,8 +203,22 @@ def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, now: Bag
 # ---------------------------------------------------------------- rows
 
 
+class _Stage(NamedTuple):
+    """Bags to learn from, and whether a part of each may stand for it."""
+
+    chosen: Ints
+    may_be_thinned: bool
+
+
 def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[tuple[Bags, AnyEvidence]]:
-    """Nested sets of bags that say something, from few rows to all of them (or to as many as are allowed).
+    """Nested sets of bags that say something, from few rows to all of them (or to as many as are allowed)."""
+    for stage in _planned(bags, evidence, settings):
+        some = bags[stage.chosen], evidence.of_bags(stage.chosen)
+        yield thinned(*some, settings) if stage.may_be_thinned else some
+
+
+def _planned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[_Stage]:
+    """Which bags the searches are of.
 
     Pinned counts are learned from the first of them alone (``one_stage``): their judge sees all rows at once.
     """
@@ -215,17 +231,22 @@ def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> It
     before = 0
     for limit in _row_limits(most)[: 1 if settings.one_stage else None]:
         if limit == total:
-            yield bags[stating], evidence.of_bags(stating)
+            yield _Stage(stating, may_be_thinned=False)
             return
-        later = limit in LATER_STAGES and limit < most  # rows of these stay in their file
+        later = limit in LATER_STAGES and limit < most
         count = min(bags_within((bags.sizes if later else kept)[order], limit, _least_bags(evidence)), allowed)
         if count > before:
-            chosen = np.sort(order[:count])
-            some = bags[chosen], evidence.of_bags(chosen)
-            yield some if later else thinned(*some, settings)
+            yield _Stage(np.sort(order[:count]), may_be_thinned=not later)
         if count == len(stating) and bags.sizes[stating].max() <= MOST_OF_A_BAG:
             return
         before = count
+
+
+def _gather(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> None:
+    """Read the rows of all searches at once, as far as there is room: single bags lie all over a file."""
+    if bags.stays_in_file:
+        searches = _planned(bags, evidence, settings._replace(random=copy.deepcopy(settings.random)))
+        gather_rows(bags, reversed([search.chosen for search in searches]))
 
 
 def _row_limits(most: int) -> list[int]:

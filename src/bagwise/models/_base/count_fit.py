@@ -20,6 +20,7 @@ from bagwise.inference.kernel_learning.leftovers import LEAST_GAIN as LEAST
 from bagwise.inference.kernel_learning.leftovers import gain_of_leaving_out, may_be_left_out
 from bagwise.inference.kernel_learning.size_effect import LEAST_GAIN, gain_of_sizes, may_have_sizes
 from bagwise.inference.loop import SILENT, Trace, Watch
+from bagwise.inference.rows_at_hand import rows_at_hand
 from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
 from bagwise.models._base.first_features import (
     asks_for_sizes,
@@ -51,10 +52,11 @@ def fit_counts(model: Any, bags: Bags, counts: CountInput) -> None:
     """Learn the kernel and find the posterior of the latent function."""
     chosen = engine_for(bags, counts.evidence, counts.tight) if model.inference == "auto" else model.inference
     model.inference_ = chosen
-    features = kept_or_learned(model, lambda: _learned_features(model, bags, counts))
-    features = _with_leftovers_or_without(model, features, bags, counts.evidence)
-    infer = _by_gibbs if model.inference_ == "gibbs" else _inferred
-    found = infer(model, features, bags, counts.evidence)
+    with rows_at_hand(bags):
+        features = kept_or_learned(model, lambda: _learned_features(model, bags, counts))
+        features = _with_leftovers_or_without(model, features, bags, counts.evidence)
+        infer = _by_gibbs if model.inference_ == "gibbs" else _inferred
+        found = infer(model, features, bags, counts.evidence)
     model._finish(features, found.posterior, model.rule_, found.trace, found.log_evidence)
     _warn_if_nothing_learned(model, bags, counts.evidence)
 

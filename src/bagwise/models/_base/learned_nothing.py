@@ -8,6 +8,7 @@ from scipy.special import betaln, entr, ndtri
 
 from bagwise.bags import Bags
 from bagwise.exceptions import LearnedNothingWarning, warn_user
+from bagwise.gp.inducing import SAMPLE
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def warn_if_alike(model: Any, bags: Bags) -> None:
 
 def _rows_at_hand(model: Any, bags: Bags) -> Bags:
     """Rows of a file that need not be read again: those that inducing inputs were chosen from, or these themselves."""
-    features, rows = model.features_, bags.X.put_aside()
+    features, rows = model.features_, bags.X.put_aside(SAMPLE)
     if rows is None:
         rows = (features.inducing.double() * features.scale + features.shift).cpu().numpy()
     return Bags(rows, np.arange(len(rows)), feature_names=bags.feature_names)
