@@ -1,6 +1,7 @@
 """Learning a kernel in stages: which bags take part, how many rows, and what chunks and interruptions leave of it."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -152,8 +153,8 @@ def test_very_many_rows_must_promise_more_for_another_kernel():
             return 0.2
 
     few, many = (Bags(np.zeros((n, 1)), np.zeros(n)) for n in (learn.STAGES[-1], learn.STAGES[-1] + 1))
-    assert not learn._stays(Search(), Search(), 1, few)
-    assert learn._stays(Search(), Search(), 1, many)
+    assert not learn._stays(Search(), learn.Stage(1, None), few)
+    assert learn._stays(Search(), learn.Stage(1, None), many)
 
 
 def test_very_many_rows_are_judged_after_a_tenth_of_them():
@@ -260,6 +261,38 @@ def test_learning_in_stages_comes_near_to_learning_from_all_rows(problem, monkey
     staged = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
     assert np.abs(parameters(staged.features) - parameters(whole.features)).max() < 0.3
     assert staged.trace.converged
+
+
+def test_going_on_after_the_first_rows_asks_no_more_about_these(problem, monkeypatch):
+    bags, y = problem
+    monkeypatch.setattr(learn, "STAGES", (80, 160))
+    monkeypatch.setattr(learn, "LEAST_BAGS", 5)
+    judge_of, judged = learn._judge, []
+
+    def counted(some, chosen):
+        judged.append(some.bags.n_instances)
+        return judge_of(some, chosen)
+
+    monkeypatch.setattr(learn, "_judge", counted)
+    args = start(bags), bags, labels_of(y, bags)
+    staged = learn_features(*args, settings(), SILENT)
+    by_stages, judged[:] = list(judged), []
+    first = learn_features(*args, settings(one_stage=True), SILENT)
+    rest = learn_features(*args, settings(), SILENT, after=first)
+    assert len(by_stages) > 1
+    assert judged == by_stages  # the first rows once, by the first search
+    assert list(rest.trace.values[: len(first.trace)]) == list(first.trace.values)
+    assert np.abs(parameters(rest.features) - parameters(staged.features)).max() < 0.3
+
+
+def test_what_did_not_settle_is_searched_again(problem):
+    bags, y = problem
+    args = start(bags), bags, labels_of(y, bags)
+    first = learn_features(*args, settings(), SILENT)
+    unsettled = first._replace(trace=replace(first.trace, converged=False))
+    again = learn_features(*args, settings(), SILENT, after=unsettled)
+    assert again.trace.converged
+    assert again.trace is not first.trace
 
 
 def test_a_kernel_with_nothing_free_is_left_alone_and_has_no_trace(problem):

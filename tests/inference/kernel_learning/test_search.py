@@ -6,7 +6,7 @@ import torch
 
 from bagwise.exceptions import NumericalError
 from bagwise.inference.kernel_learning.learn import TensorBlock
-from bagwise.inference.kernel_learning.search import NOWHERE, Elsewhere, EvidenceSearch, differentiated
+from bagwise.inference.kernel_learning.search import NOWHERE, Elsewhere, EvidenceSearch, as_matrix, differentiated
 from bagwise.inference.loop import SILENT, Watch
 
 
@@ -341,7 +341,29 @@ def test_the_curvature_a_search_has_seen_serves_the_next_one():
     block = Numbers([0.0, 0.5])
     first = EvidenceSearch([block], differentiated(lambda: bowl(block.tensor)))
     first.run(1, 100, random(), SILENT)
-    np.testing.assert_allclose(np.diag(first.known_curvature()), [1 / 40, 1 / 2], rtol=0.3)
+    np.testing.assert_allclose(np.diag(as_matrix(first.inverse_curvature, 2)), [1 / 40, 1 / 2], rtol=0.3)
+
+
+def test_the_judge_is_not_asked_twice_about_where_the_search_begins():
+    block, asked = Numbers([0.0, 0.5]), []
+
+    def told():
+        asked.append(block.get())
+        return bowl(block.tensor)
+
+    search = EvidenceSearch([block], differentiated(told))
+    promised = search.expected_gain(lambda slope: slope / 40, 1.0)
+    assert promised > 0
+    search.run(1, 100, random(), SILENT)
+    assert len({point.tobytes() for point in asked}) == len(asked)
+    np.testing.assert_allclose(block.get(), climbed_alone().get(), atol=1e-6)
+
+
+def climbed_alone():
+    """The block after a search that nobody has asked about before."""
+    block = Numbers([0.0, 0.5])
+    EvidenceSearch([block], differentiated(lambda: bowl(block.tensor))).run(1, 100, random(), SILENT)
+    return block
 
 
 def climbed(block, elsewhere):

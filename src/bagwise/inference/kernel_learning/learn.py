@@ -31,6 +31,7 @@ from bagwise.inference.kernel_learning.search import (
     EvidenceSearch,
     Judge,
     Vector,
+    as_matrix,
     differentiated,
     iteration_limit,
     joined_traces,
@@ -90,11 +91,19 @@ class LearningSettings(NamedTuple):
     too_little: float | None = None  # nats of gain up to which to search from other starts, too; None for never
 
 
+class Stage(NamedTuple):
+    """What a search has found out that one of more rows can use."""
+
+    n_bags: int
+    inverse_curvature: Callable[[Vector], Vector]
+
+
 class Learned(NamedTuple):
     """Features with their new kernel, and how the search for it went; None where nothing was free."""
 
     features: Features
     trace: Trace | None
+    last: Stage | None = None
 
 
 def learn_features(
@@ -104,13 +113,17 @@ def learn_features(
     settings: LearningSettings,
     watch: Watch,
     begin: Features | None = None,
+    after: Learned | None = None,
 ) -> Learned:
     """Find kernel parameters (and inducing inputs) of high evidence: from few rows first, then from more.
 
     A search among more rows begins where the last one ended, and only where these rows ask for another kernel. The
     first one begins at the kernel of ``begin``, where there is one of the same kind; priors are those of ``features``.
+    ``after`` is what the same judge has learned from the first rows: where that settled it goes on from there.
     """
-    kernel, inducing = copy.deepcopy(features.kernel), features.inducing.clone()
+    begin = begin if after is None else after.features
+    kernel = copy.deepcopy(features.kernel)
+    inducing = (features if after is None else after.features).inducing.clone()
     parameters = KernelParameters(kernel, inducing.shape[1], features.takes_rows_as_they_come)
     blocks: list[Block] = [parameters]
     if settings.learn_inducing:
@@ -121,9 +134,12 @@ def learn_features(
     if free == 0:
         return Learned(features, None)
     _gather(bags, evidence, settings)
-    traces: list[Trace] = []
-    last: tuple[EvidenceSearch, int] | None = None
-    for some, stated in _stages(bags, evidence, settings):
+    stages = _stages(bags, evidence, settings)
+    traces, last = list[Trace](), None
+    if after is not None and after.trace is not None and after.trace.converged:
+        traces, last = [after.trace], after.last
+        next(stages)
+    for some, stated in stages:
         judge = _judge(LearningSet(features, kernel, inducing, some, stated), settings)
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
         if last is None and begin is None and isinstance(judge, ByBags):
@@ -132,12 +148,12 @@ def learn_features(
         if trace is None:
             break
         traces.append(trace)
-        last = search, len(some)
+        last = Stage(len(some), search.inverse_curvature)
         if trace.interrupted or not trace.converged:
             break
     origin = f"{features.origin}, then learned" if settings.learn_inducing else None
     made = reassembled(features, kernel=kernel, inducing=inducing.detach(), origin=origin)
-    return Learned(made, joined_traces(traces))
+    return Learned(made, joined_traces(traces), last)
 
 
 def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
@@ -162,7 +178,7 @@ def _elsewhere(kernel: KernelParameters, others: Sequence[Block], settings: Lear
 
 def _searched(
     search: EvidenceSearch,
-    last: tuple[EvidenceSearch, int] | None,
+    last: Stage | None,
     now: Bags,
     settings: LearningSettings,
     watch: Watch,
@@ -175,18 +191,17 @@ def _searched(
     limit = iteration_limit(search.free)
     if last is None:
         return search.run(settings.n_restarts, limit, settings.random, watch, elsewhere)
-    before, n_before = last
     if now.n_instances > STAGES[-1] and search.free <= _FEW_PARAMETERS:
         with suppress(NumericalError):
-            curvature = before.known_curvature() * (n_before / len(now))
+            curvature = as_matrix(last.inverse_curvature, search.free) * (last.n_bags / len(now))
             trace, steps = search.refine(curvature, _STAYS_OF_MANY, limit, watch)
             return trace if steps or trace.interrupted else None
-    elif _stays(search, *last, now):
+    elif _stays(search, last, now):
         return None
     return search.run(1, limit, settings.random, watch)
 
 
-def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, now: Bags) -> bool:
+def _stays(search: EvidenceSearch, last: Stage, now: Bags) -> bool:
     """Whether more bags promise too little to leave the kernel that fewer have found.
 
     The curvature is that of the last search, as many times larger as there are more bags. (A parameter that is a third
@@ -195,7 +210,7 @@ def _stays(search: EvidenceSearch, last: EvidenceSearch, n_before: int, now: Bag
     """
     enough = _STAYS if now.n_instances <= STAGES[-1] else _STAYS_OF_MANY
     try:
-        return search.expected_gain(last.inverse_curvature, n_before / len(now)) < enough
+        return search.expected_gain(last.inverse_curvature, last.n_bags / len(now)) < enough
     except NumericalError:
         return False
 

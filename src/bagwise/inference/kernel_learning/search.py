@@ -105,6 +105,7 @@ class EvidenceSearch:
         self._visited: list[Vector] = []  # … and those of them that the search went on from
         self.inverse_curvature: Callable[[Vector], Vector] = lambda vector: vector
         self._advance: Callable[[float], None] = lambda value: None
+        self._asked: tuple[Vector, float, Vector] | None = None  # the last point, and what the judge said of it
 
     @property
     def free(self) -> int:
@@ -208,10 +209,6 @@ class EvidenceSearch:
                     return there
         return None
 
-    def known_curvature(self) -> Matrix:
-        """The inverse curvature that the search has seen, as a matrix."""
-        return np.array([self.inverse_curvature(one) for one in np.eye(len(self._centre))])
-
     def _climb(self, point: Vector, options: dict[str, float]) -> bool:
         """Search from one point; says whether it settled."""
         self._reached, self._before, self._idle = -math.inf, -math.inf, 0
@@ -304,6 +301,12 @@ class EvidenceSearch:
         self._advance(self._best)
 
     def _posterior(self, vector: Vector) -> tuple[float, Vector]:
+        """Log evidence and log prior with their slope; the judge is not asked twice in a row about the same point."""
+        if self._asked is None or not np.array_equal(self._asked[0], vector):
+            self._asked = vector.copy(), *self._judged(vector)
+        return self._asked[1:]
+
+    def _judged(self, vector: Vector) -> tuple[float, Vector]:
         log_evidence = self._judge()
         away = (vector - self._centre) / self._prior_width
         gradient = np.concatenate([block.gradient() for block in self._blocks])
@@ -332,6 +335,11 @@ class _Standing(NamedTuple):
 def _bounded(step: Vector) -> Vector:
     """A step that changes no parameter by more than ``_FARTHEST``: no curvature is known that far away."""
     return step * min(1.0, _FARTHEST / max(float(np.abs(step).max()), _FARTHEST))
+
+
+def as_matrix(inverse_curvature: Callable[[Vector], Vector], free: int) -> Matrix:
+    """The inverse curvature of so many parameters, column by column."""
+    return np.array([inverse_curvature(one) for one in np.eye(free)])
 
 
 def _updated(inverse: Matrix, step: Vector, change: Vector) -> Matrix:

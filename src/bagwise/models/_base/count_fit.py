@@ -33,6 +33,7 @@ from bagwise.models._base.flat_evidence import too_little, unless_flat
 from bagwise.models._base.learned_kernel import warn_if_unsettled
 from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
 
+_SUM = "rbf+linear"
 CLOSE = 3.0  # nats between two kernels within which their sum is tried; it has more to learn and must gain as many
 _SWEEPS = 200  # of messages within which a judge must have settled
 LARGEST_REPEATED = 1_000_000  # individuals that get a row each where an inference cannot do with weights
@@ -87,39 +88,38 @@ def kept_or_learned(model: Any, learn: Callable[[], Learned]) -> Features:
 def _learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
     """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
     kinds, of_kind = kinds_in_question(model, bags), cache(partial(first_features, model, bags))
-    first, sized, begin = of_kind(kinds[0]), wants_sizes(model), None
-    tried: dict[Any, tuple[float, Features]] = {}
+    first, sized, plain = of_kind(kinds[0]), wants_sizes(model), None
     if asks_for_sizes(model) and model.learn and may_have_sizes(bags, counts.evidence):
-        learned = _learned(model, first, bags, counts, choosing=len(kinds) > 1)
-        begin = learned.features
-        sized = gain_of_sizes(begin, bags, counts.evidence, model.seed_) > LEAST_GAIN
+        plain = _learned(model, first, bags, counts, choosing=len(kinds) > 1)
+        sized = gain_of_sizes(plain.features, bags, counts.evidence, model.seed_) > LEAST_GAIN
         if not sized and len(kinds) == 1:
-            return learned
-        if not sized:
-            tried[kinds[0]] = highest_reached(learned.trace), learned.features
-    if len(kinds) > 1:
+            return plain
+    begin = None if plain is None else plain.features
+    if len(kinds) == 1:
+        return _learned(model, with_sizes(first, bags, sized), bags, counts, begin)
 
-        def reached(kind: str) -> tuple[float, Features]:
-            learned = _learned(model, with_sizes(of_kind(kind), bags, sized), bags, counts, choosing=True)
-            return highest_reached(learned.trace), learned.features
+    def reached(kind: str) -> tuple[float, Learned]:
+        learned = plain if kind == kinds[0] and not sized else None
+        if learned is None:
+            own = with_sizes(of_kind(kind), bags, sized)
+            learned = _learned(model, own, bags, counts, begin if kind == kinds[0] else None, choosing=True)
+        return highest_reached(learned.trace), learned
 
-        tried |= {kind: reached(kind) for kind in kinds if kind not in tried}
-        kind, begin = _best_kind(tried, reached)
-        first = of_kind(kind)
-    return _learned(model, with_sizes(first, bags, sized), bags, counts, begin)
+    kind, best = _best_kind({kind: reached(kind) for kind in kinds}, reached)
+    return _learned(model, with_sizes(of_kind(kind), bags, sized), bags, counts, after=best)
 
 
 def _best_kind(
-    tried: dict[Any, tuple[float, Features]], reached: Callable[[str], tuple[float, Features]]
-) -> tuple[str, Features]:
+    tried: dict[str, tuple[float, Learned]], reached: Callable[[str], tuple[float, Learned]]
+) -> tuple[str, Learned]:
     """The kind of the highest log evidence (with log prior) on the first rows, and what was learned there.
 
     Where two kinds are close their sum is tried, too.
     """
     values = [value for value, _ in tried.values()]
     if max(values) - min(values) < CLOSE:
-        value, learned = reached("rbf+linear")
-        tried["rbf+linear"] = value - CLOSE, learned
+        value, learned = reached(_SUM)
+        tried[_SUM] = value - CLOSE, learned
     best = max(tried, key=lambda kind: tried[kind][0])
     return best, tried[best][1]
 
@@ -139,9 +139,11 @@ def _learned(
     begin: Features | None = None,
     *,
     choosing: bool = False,
+    after: Learned | None = None,
 ) -> Learned:
     """Features with a learned kernel, judged by the engine that suits the bags; kinds of kernel by bags alone.
 
+    It begins at the kernel of ``begin``, or goes on ``after`` a search among kinds of kernel.
     Where messages can judge no kernel at all, one site per bag does. Where numbers of positives are stated exactly and
     hardly tell one kernel from another, the first one stays.
     """
@@ -149,11 +151,12 @@ def _learned(
         return Learned(features, None)
     only_labels = counts.evidence.only_labels()
     by_bags = only_labels and (choosing or _has_large_bags(model, bags, counts))
+    begin = begin if after is None else after.features
     least = too_little(features, begin, int(counts.evidence.observed().any(axis=1).sum())) if counts.tight else None
-    how = SearchFor(begin, by_bags, choosing, least)
+    how = SearchFor(begin, after if by_bags else None, by_bags, choosing, least)
     learned = _search(model, features, bags, counts, how)
     if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
-        learned = _search(model, features, bags, counts, how._replace(by_bags=True))
+        learned = _search(model, features, bags, counts, how._replace(by_bags=True, after=after))
     return unless_flat(features, learned, least)
 
 
@@ -169,6 +172,7 @@ class SearchFor(NamedTuple):
     """How to search for a kernel."""
 
     begin: Features | None  # where, if not at the first kernel
+    after: Learned | None  # what the same judge has learned from the first rows
     by_bags: bool
     choosing: bool  # among kinds of kernels
     too_little: float | None  # nats that leave the first kernel where it is
@@ -186,7 +190,7 @@ def _search(model: Any, features: Features, bags: Bags, counts: CountInput, how:
         too_little=None if how.choosing else how.too_little,
     )
     watch = Watch("learning the kernel", model.verbose)
-    return learn_features(features, bags, counts.evidence, settings, watch, how.begin)
+    return learn_features(features, bags, counts.evidence, settings, watch, how.begin, how.after)
 
 
 # ---------------------------------------------------------------- leftovers
