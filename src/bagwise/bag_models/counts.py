@@ -6,6 +6,7 @@ needs to know. Plain labels have a closed form at any bag size; everything else 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,6 +75,7 @@ class ChunkEvidence:
     tabled: tuple[Tabled | None, ...]
     noise: float = 0.0  # probability that a label is wrong
     weights: BagWeights = ONCE
+    n_labelled: tuple[int, ...] | None = None  # bags with a plain label, of every column; None where nobody has counted
 
     def terms(self, f: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
         """log Z (b, K) and G (n, K) at latent values f (n, K), of every bag as if it counted once."""
@@ -94,7 +96,17 @@ class ChunkEvidence:
 
     def of_column(self, column: int) -> "ChunkEvidence":
         """What the bags state about one label column."""
-        return replace(self, labels=self.labels[:, [column]], tabled=(self.tabled[column],))
+        counted = None if self.n_labelled is None else (self.n_labelled[column],)
+        return replace(
+            self, labels=self.labels[:, column : column + 1], tabled=(self.tabled[column],), n_labelled=counted
+        )
+
+    def joined(self, others: Sequence["ChunkEvidence"]) -> "ChunkEvidence":
+        """With the bags of further chunks, where all of them state labels and none a table."""
+        every = (self, *others)
+        weights = self.weights.joined([one.weights for one in others])
+        labels = torch.cat([one.labels for one in every]).double()
+        return ChunkEvidence(labels, self.tabled, self.noise, weights)
 
     def informed(self, column: int, segments: Segments) -> Tensor:
         """(n,) which instances the evidence of one column says anything about."""
@@ -118,9 +130,14 @@ class ProbitCounts:
 
     def chunk(self, part: slice, dtype: torch.dtype, device: torch.device) -> ChunkEvidence:
         """What a run of bags states."""
-        labels = torch.as_tensor(self._evidence.labels[part], dtype=dtype, device=device)
-        tabled = tabled_columns(self._evidence, part, dtype, device)
-        return ChunkEvidence(labels, tabled, self._evidence.label_noise, chunk_weights(self._evidence, part, device))
+        stated = self._evidence.labels[part]
+        return ChunkEvidence(
+            torch.as_tensor(stated, dtype=dtype, device=device),
+            tabled_columns(self._evidence, part, dtype, device),
+            self._evidence.label_noise,
+            chunk_weights(self._evidence, part, device),
+            tuple((~np.isnan(stated)).sum(axis=0).tolist()),
+        )
 
 
 def chunk_weights(evidence: CountEvidence, part: slice, device: torch.device) -> BagWeights:

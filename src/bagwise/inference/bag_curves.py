@@ -12,6 +12,7 @@ and reaching beyond all of it. a = Σᵢ E[h(−zᵢ)]/sᵢ φᵢ is the average
 """
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -20,17 +21,8 @@ from torch import Tensor
 
 from bagwise.bag_models.counts import ChunkEvidence
 from bagwise.gp.features import Design
-from bagwise.inference.bag_propagation import (
-    BagRows,
-    Look,
-    Pooled,
-    draws_of,
-    has_label,
-    in_runs,
-    labelled_design,
-    pooled_chunk,
-    standardised,
-)
+from bagwise.inference.bag_propagation import Look, draws_of, in_runs, labelled_design, standardised
+from bagwise.inference.bags_as_rows import BagRows, Pooled, labelled, pooled_chunk
 from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, Sums
 from bagwise.inference.expectation_propagation import Sites
@@ -55,6 +47,12 @@ class BagCurves(NamedTuple):
     def weights(self) -> BagWeights:
         """How many times the bags count."""
         return self.others.weights
+
+    def joined(self, others: Sequence["BagCurves"]) -> "BagCurves":
+        """With the curves of further chunks, where no bag states a table."""
+        parts = zip(*((one.places, one.logs, one.distance) for one in (self, *others)), strict=True)
+        stated = self.others.joined([one.others for one in others])
+        return BagCurves(stated, *(torch.cat(part).double() for part in parts))
 
     def slopes(self, mean: Tensor, variance: Tensor, segments: Segments) -> tuple[Tensor, Tensor, Tensor]:
         """log Z and its first two derivatives in the mean: of whole bags by sums over the places, as others do else."""
@@ -93,14 +91,14 @@ def turn_step(chunk: Chunk, pooled: Pooled, look: Look) -> tuple[Sums, Pooled]:
     seen, new = _seen(chunk, look)
     (towards,) = in_runs(lambda some: (_directions(some, new),), seen)
     rows = _unit(_unit(before, look.belief).lerp(_unit(towards, look.belief), look.share), look.belief)
-    turned = pooled_chunk(chunk, has_label(chunk), BagRows(rows, torch.zeros_like(lengths)))
+    turned = pooled_chunk(chunk, labelled(chunk), BagRows(rows, torch.zeros_like(lengths)))
     return {}, Pooled(turned, _rescaled(pooled.sites, lengths), pooled.n_labelled)
 
 
 def curve_step(chunk: Chunk, pooled: Pooled, look: Look) -> tuple[Sums, Pooled]:
     """The curves of the bags along their directions at the present q(v)."""
     seen, draws = _seen(chunk, look)
-    labels = chunk.evidence.labels[has_label(chunk)]
+    labels = labelled(chunk).of(chunk.evidence.labels)
     curves = partial(_curves, belief=look.belief, draws=draws, noise=chunk.evidence.noise)
     places, logs, distance = in_runs(curves, seen, pooled.bag_rows().rows, labels)
     evidence = BagCurves(pooled.chunk.evidence, places, logs, distance)

@@ -21,13 +21,13 @@ import torch
 from scipy.stats import qmc
 from torch import Tensor
 
-from bagwise.bag_models.counts import ChunkEvidence, Tabled
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
 from bagwise.gp.posterior import GaussianPosterior
+from bagwise.inference.bags_as_rows import BagRows, Pooled, labelled, pooled_chunk, rows_of_bags
 from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, Chunks, Step, Sums
-from bagwise.inference.expectation_propagation import ExpectationPropagation, Sites
+from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.loop import Report
 from bagwise.numerics.blocks import in_stretches
 from bagwise.numerics.segments import Segments
@@ -62,17 +62,6 @@ class _Score(torch.autograd.Function):
         """By dg/dS."""
         S, g = ctx.saved_tensors
         return -gradient * torch.exp(S - log_pdf(g))
-
-
-class BagRows(NamedTuple):
-    """Every labelled bag as one probit observation cdf(±(rowᵀv + offset)) with noise 1."""
-
-    rows: Tensor  # (b, R) a/√(1 + ω)
-    offset: Tensor  # (b,) c/√(1 + ω)
-
-    def blended(self, other: "BagRows", share: float) -> "BagRows":
-        """A part of the way towards another linearisation."""
-        return BagRows(*(mine + share * (new - mine) for mine, new in zip(self, other, strict=True)))
 
 
 def linearise(phi: Tensor, kappa: Tensor, segments: Segments, draws: Tensor) -> BagRows:
@@ -129,31 +118,6 @@ def draws_of(belief: Belief, points: Tensor) -> Tensor:
     return belief.mean[:, :1] + belief.inverse[0].T @ points
 
 
-class Pooled(NamedTuple):
-    """What is remembered of a chunk: its bags as rows, and the sites and messages of these."""
-
-    chunk: Chunk
-    sites: Sites | None
-    n_labelled: int  # rows that stand for whole bags; those of single instances follow
-
-    def bag_rows(self) -> BagRows:
-        """The rows of whole bags."""
-        design = self.chunk.design
-        assert design.offset is not None
-        return BagRows(design.phi[: self.n_labelled], design.offset[: self.n_labelled])
-
-    def times(self) -> Tensor:
-        """How many times each whole bag counts, (b,)."""
-        evidence = self.chunk.evidence
-        counted: Tensor = evidence.weights.of_bags(torch.ones_like(evidence.labels))
-        return counted[: self.n_labelled, 0]
-
-    def bag_sites(self) -> tuple[Tensor, Tensor]:
-        """τ and ν of whole bags, (b,) each."""
-        assert self.sites is not None
-        return self.sites.tau[: self.n_labelled, 0], self.sites.nu[: self.n_labelled, 0]
-
-
 class Look(NamedTuple):
     """From where to look at the bags, with which points (R, S), and how far to follow what is seen there."""
 
@@ -164,24 +128,19 @@ class Look(NamedTuple):
 
 def pool_step(chunk: Chunk, pooled: Pooled | None, look: Look) -> tuple[Sums, Pooled]:
     """Bags as rows at the present q(v)."""
-    labelled, seen = has_label(chunk), labelled_design(chunk)
+    bags, seen = labelled(chunk), labelled_design(chunk)
     draws = draws_of(look.belief, look.points).to(seen.phi.dtype)
     new = BagRows(*in_runs(lambda some: linearise(some.phi, some.kappa, some.segments, draws), seen))
     rows = new if pooled is None else pooled.bag_rows().blended(new, look.share)
     sites = None if pooled is None else pooled.sites
-    seen_rows = {"rows": torch.tensor(float(len(seen.phi)), device=seen.phi.device)}
-    return seen_rows, Pooled(pooled_chunk(chunk, labelled, rows), sites, int(labelled.sum()))
-
-
-def has_label(chunk: Chunk) -> Tensor:
-    """Which bags of a chunk have a plain label, (b,)."""
-    return ~torch.isnan(chunk.evidence.labels[:, 0])
+    seen_rows = {"rows": torch.full((), float(len(seen.phi)), device=seen.phi.device)}
+    return seen_rows, Pooled(pooled_chunk(chunk, bags, rows), sites, bags.n_bags)
 
 
 def labelled_design(chunk: Chunk) -> Design:
     """The bags of a chunk that have a plain label."""
-    labelled = has_label(chunk)
-    return design_of_bags(chunk.design, labelled)
+    bags = labelled(chunk)
+    return chunk.design if bags.all else design_of_bags(chunk.design, bags.which)
 
 
 def design_of_bags(design: Design, chosen: Tensor) -> Design:
@@ -194,59 +153,13 @@ def design_of_bags(design: Design, chosen: Tensor) -> Design:
     return Design(design.phi[rows], design.kappa[rows], Segments(offsets))
 
 
-def pooled_chunk(chunk: Chunk, labelled: Tensor, bags: BagRows) -> Chunk:
-    """Rows of whole bags, then the instances of the bags that speak through tables, as one chunk."""
-    design, (part,) = chunk.design, chunk.evidence.tabled
-    b, device = len(bags.offset), design.phi.device
-    labels, weights = chunk.evidence.labels[labelled], chunk.evidence.weights
-    ones = torch.arange(b + 1, device=device)
-    if part is None:
-        evidence = ChunkEvidence(labels, (None,), chunk.evidence.noise, weights.some(labelled))
-        return Chunk(Design(bags.rows, torch.zeros_like(bags.offset), Segments(ones), bags.offset), evidence)
-    sizes = design.segments.sizes[part.bags]
-    table = Tabled(
-        bags=b + torch.arange(len(part.bags), device=device),
-        rows=b + torch.arange(len(part.rows), device=device),
-        informed=part.informed,
-        potentials=part.potentials,
-        known=part.known,
-    )
-    unstated = torch.full((len(part.bags), 1), torch.nan, dtype=labels.dtype, device=device)
-    both = torch.cat([labelled.nonzero()[:, 0], part.bags])
-    evidence = ChunkEvidence(torch.cat([labels, unstated]), (table,), chunk.evidence.noise, weights.some(both))
-    single = design.phi[part.rows]
-    joined = Design(
-        torch.cat([bags.rows, single]),
-        torch.cat([torch.zeros_like(bags.offset), design.kappa[part.rows]]),
-        Segments(torch.cat([ones, b + sizes.cumsum(0)])),
-        torch.cat([bags.offset, single.new_zeros(len(single))]),
-    )
-    return Chunk(joined, evidence)
-
-
-class _PooledChunks:
-    """The pooled chunks as chunks of their own: what remembers a chunk of instances holds a chunk of rows."""
-
-    def __init__(self, chunks: Chunks) -> None:
-        self._chunks = chunks
-
-    def sweep(self, step: Step, shared: Any) -> Sums:
-        """Run a step of ordinary expectation propagation on the rows."""
-
-        def inner(chunk: Chunk, pooled: Pooled, shared: Any) -> tuple[Sums, Pooled]:
-            sums, sites = step(pooled.chunk, pooled.sites, shared)
-            return sums, pooled._replace(sites=sites)
-
-        return self._chunks.sweep(inner, shared)
-
-
 class BagPropagation:
     """The state of the iteration for one label column; rows and sites stay with their chunks."""
 
     def __init__(self, chunks: Chunks, n_columns: int, device: torch.device, seed: int) -> None:
         self._chunks = chunks
         self.points = standard_points(n_columns, seed).to(device)
-        self._engine = ExpectationPropagation(_PooledChunks(chunks), n_columns, 1, device, _DAMPING)
+        self._engine = ExpectationPropagation(rows_of_bags(chunks, device), n_columns, 1, device, _DAMPING)
         self._residuals: list[float] = []
         self._moves: list[Tensor] = []
         self._n_rows = 0.0

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from bagwise.exceptions import NumericalError
 from bagwise.gp.posterior import GaussianPosterior
-from bagwise.inference.bag_propagation import BagRows, standard_points, turned_back
+from bagwise.inference.bag_propagation import standard_points, turned_back
+from bagwise.inference.bags_as_rows import BagRows
 from bagwise.inference.chunks import Chunk
 from bagwise.inference.class_sites import (
     ClassBelief,

@@ -26,7 +26,8 @@ from torch import Tensor
 from bagwise.bag_models.classes import site_terms
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
-from bagwise.inference.bag_propagation import BagRows, design_of_bags, linearise
+from bagwise.inference.bag_propagation import design_of_bags, linearise
+from bagwise.inference.bags_as_rows import BagRows
 from bagwise.numerics.linalg import logdet, squared_lengths, unwhiten, weighted_gram, whiten
 from bagwise.numerics.special import hazard, log_ndtr
 

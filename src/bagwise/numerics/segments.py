@@ -1,5 +1,6 @@
 """Reductions over ragged segments of rows, without padding and without a loop (theory section 0.2)."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,11 @@ class BagWeights(NamedTuple):
         """The weights of some bags."""
         return self if self.each is None else BagWeights(self.each[chosen])
 
+    def joined(self, others: Sequence["BagWeights"]) -> "BagWeights":
+        """With the weights of further bags; either all of them have some or none."""
+        parts = [one.each for one in (self, *others) if one.each is not None]
+        return BagWeights(torch.cat(parts)) if parts else self
+
 
 ONCE = BagWeights()
 
@@ -48,10 +54,11 @@ class _OrderedSum(torch.autograd.Function):
 class Segments:
     """Where the bags lie in a run of rows, and reductions over each of them along the first dimension."""
 
-    def __init__(self, offsets: Tensor) -> None:
+    def __init__(self, offsets: Tensor, n_rows: int | None = None) -> None:
         self.offsets = offsets
         self.sizes = offsets.diff()
-        self.index = torch.arange(len(self.sizes), device=offsets.device).repeat_interleave(self.sizes)
+        numbers = torch.arange(len(self.sizes), device=offsets.device)
+        self.index = numbers.repeat_interleave(self.sizes, output_size=n_rows)  # without which a GPU has to be asked
 
     def __len__(self) -> int:
         return len(self.sizes)

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Design
-from bagwise.inference.bag_propagation import BagPropagation, BagRows, Pooled, labelled_design, linearise
+from bagwise.inference.bag_propagation import BagPropagation, labelled_design, linearise
+from bagwise.inference.bags_as_rows import BagRows, Pooled
 from bagwise.inference.belief import Belief
 from bagwise.inference.chunks import Chunk, HeldChunks, OfColumn, Sums, Told
 from bagwise.inference.kernel_learning.rows import LearningRows

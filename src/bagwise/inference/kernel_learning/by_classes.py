@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from bagwise.exceptions import NumericalError
-from bagwise.inference.bag_propagation import BagRows
+from bagwise.inference.bags_as_rows import BagRows
 from bagwise.inference.chunks import Chunk
 from bagwise.inference.class_propagation import ClassPropagation
 from bagwise.inference.class_sites import (
