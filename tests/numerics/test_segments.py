@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.numerics.segments import Segments, _OrderedSum
+from bagwise.numerics.segments import BagWeights, Segments, _OrderedSpread, _OrderedSum
 
 
 @st.composite
@@ -64,8 +64,40 @@ def test_ordered_sums_are_those_of_segments_and_can_be_differentiated_twice():
     x = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
 
     def summed(rows):
-        return _OrderedSum.apply(rows, segments.offsets, segments.index)
+        return _OrderedSum.apply(rows, segments)
 
     torch.testing.assert_close(summed(x), segments.sum(x), rtol=0, atol=0)
     assert torch.autograd.gradcheck(summed, x)
     assert torch.autograd.gradgradcheck(lambda rows: summed(rows**2), x)
+
+
+def test_values_spread_as_on_a_gpu_have_the_right_derivatives():
+    segments = Segments(torch.tensor([0, 2, 2, 5]))
+    x = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+
+    def repeated(values):
+        return _OrderedSpread.apply(values, segments)
+
+    torch.testing.assert_close(repeated(x), segments.spread(x), rtol=0, atol=0)
+    assert torch.autograd.gradcheck(repeated, x)
+    assert torch.autograd.gradgradcheck(lambda values: repeated(values**2), x)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("sizes", [[1, 64, 65, 200, 128], [0, 70, 0, 0, 3, 0], [5]])
+def test_sums_by_pieces_are_those_of_whole_segments(sizes, shape):
+    offsets = torch.tensor(np.concatenate([[0], np.cumsum(sizes)]))
+    x = torch.randn(sum(sizes), *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = torch.stack([part.sum(0) for part in x.split(sizes)])
+    torch.testing.assert_close(Segments(offsets).sum_by_pieces(x), expected, rtol=0, atol=1e-12)
+
+
+def test_segments_whose_number_of_rows_is_given_are_the_same():
+    offsets = torch.tensor([0, 2, 5])
+    assert torch.equal(Segments(offsets, 5).index, Segments(offsets).index)
+
+
+def test_joined_weights_are_those_of_all_bags_or_none():
+    one, other = BagWeights(torch.tensor([1.0, 2.0])), BagWeights(torch.tensor([3.0]))
+    assert one.joined([other, one]).each.tolist() == [1.0, 2.0, 3.0, 1.0, 2.0]
+    assert BagWeights().joined([BagWeights()]).each is None
