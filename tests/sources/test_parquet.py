@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from pyarrow.parquet import ParquetFile
 from tests.sources.stored_tables import new_frame, same, write
 
 from bagwise import Bags
+from bagwise.sources.parquet import ParquetRows
 
 
 @pytest.fixture
@@ -40,3 +42,57 @@ def test_folder_of_parquet_files_is_one_table_in_which_a_bag_may_go_on(frame, tm
     same(bags, expected)
     np.testing.assert_array_equal(y, their)
     np.testing.assert_array_equal(bags.known, frame["inside"])
+
+
+# ---------------------------------------------------------------- batches decoded ahead
+
+
+@pytest.fixture
+def rows(frame, tmp_path, monkeypatch):
+    """58 rows in two files with row groups of 10, in batches of 4 at most, turned 3 at a time."""
+    monkeypatch.setattr("bagwise.sources.parquet._BATCH_ENTRIES", 12)
+    monkeypatch.setattr("bagwise.sources.parquet._TILE_ENTRIES", 9)
+    paths = [write(frame[:25], tmp_path / "0.parquet", 10), write(frame[25:], tmp_path / "1.parquet", 10)]
+    return ParquetRows(paths, list("xyz"), ParquetFile(paths[0]).schema_arrow)
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Where the batches begin that are decoded, in their order."""
+    starts, original = [], ParquetRows._decoded
+
+    def counted(self, first):
+        for batch in original(self, first):
+            starts.append(batch.start)
+            yield batch
+
+    monkeypatch.setattr(ParquetRows, "_decoded", counted)
+    return starts
+
+
+def test_rows_read_in_order_are_decoded_once_across_row_groups_and_files(rows, decoded, frame):
+    X = frame[list("xyz")].to_numpy()
+    for start in range(0, 58, 5):
+        np.testing.assert_array_equal(rows.read(start, min(start + 5, 58)), X[start : start + 5])
+    assert decoded == [0, 4, 8, 10, 14, 18, 20, 24, 25, 29, 33, 35, 39, 43, 45, 49, 53, 55]
+
+
+def test_nothing_is_decoded_ahead_of_a_single_batch(rows, decoded):
+    for row in (26, 12, 55, 1):
+        rows.read(row, row + 1)
+    assert decoded == [25, 10, 55, 0]
+
+
+def test_the_batch_after_the_next_is_decoded_meanwhile(rows, decoded):
+    rows.read(0, 5)
+    rows._cursor = None  # waits for who decodes
+    assert decoded == [0, 4, 8]
+
+
+def test_rows_can_be_read_again_after_an_error(rows, frame, monkeypatch):
+    rows.read(0, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(ParquetRows, "_numbers", lambda self, batch: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            rows.read(5, 20)
+    np.testing.assert_array_equal(rows.read(5, 58), frame[list("xyz")].to_numpy()[5:])

@@ -1,4 +1,4 @@
-"""Rows in Parquet files, read batch by batch inside of one row group at a time.
+"""Rows in Parquet files, read batch by batch, each inside of one row group.
 
 ``ParquetFile`` is used and never ``Dataset.to_batches``, whose memory grows with the number of rows.
 """
@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from bagwise._validation import shorten
 from bagwise.exceptions import BagDataError
+from bagwise.sources.ahead import one_ahead
 from bagwise.sources.arrays import Stamp
 
 _BATCH_ENTRIES = 2**22  # numbers of a batch: 32 MB in double precision
+_TILE_ENTRIES = 2**17  # numbers that columns are turned into rows at a time
 _INDEX = "__index_level_"
 
 
@@ -27,13 +29,26 @@ class _Group(NamedTuple):
     size: int
 
 
+class _Decoded(NamedTuple):
+    """A batch as Arrow has it, and where it stands."""
+
+    group: int
+    start: int  # among all rows
+    columns: pyarrow.RecordBatch
+
+
 class _Cursor(NamedTuple):
-    """A batch that was read last, and those that follow it in its row group."""
+    """A batch that was read last, and those that follow it."""
 
     group: int
     start: int  # of the batch among all rows
     batch: NDArray[Any]
-    rest: Iterator[NDArray[Any]]
+    rest: Iterator[_Decoded]
+
+    @property
+    def stop(self) -> int:
+        """Where the next batch begins."""
+        return self.start + len(self.batch)
 
 
 def parquet_files(path: Any) -> list[Path]:
@@ -103,26 +118,42 @@ class ParquetRows:
         """The batch that holds a row: the last one, one that follows it, or one of a row group read anew."""
         group = int(np.searchsorted(self._starts, row, side="right")) - 1
         self._stamps[self._groups[group].file].check()
-        cursor = self._cursor
-        if cursor is None or cursor.group != group or row < cursor.start:
-            rest = self._batches(self._groups[group])
-            cursor = _Cursor(group, int(self._starts[group]), next(rest), rest)
-        while row >= cursor.start + len(cursor.batch):
-            cursor = cursor._replace(start=cursor.start + len(cursor.batch), batch=next(cursor.rest))
+        cursor, self._cursor = self._cursor, None  # what fails is not gone on with
+        if cursor is None or row < cursor.start or not (group == cursor.group or row == cursor.stop):
+            cursor = self._next(self._batches(group))
+        while row >= cursor.stop:
+            cursor = self._next(cursor.rest)
         self._cursor = cursor
         return cursor
 
-    def _batches(self, group: _Group) -> Iterator[NDArray[Any]]:
-        file = opened_parquet(self._stamps[group.file].path, pre_buffer=False)
+    def _next(self, batches: Iterator[_Decoded]) -> _Cursor:
+        group, start, columns = next(batches)
+        return _Cursor(group, start, self._numbers(columns), batches)
+
+    def _batches(self, group: int) -> Iterator[_Decoded]:
+        """Of a row group and of those after it; once a second one is asked for, the next is decoded meanwhile."""
+        batches = self._decoded(group)
+        yield next(batches)
+        yield from one_ahead(batches)
+
+    def _decoded(self, first: int) -> Iterator[_Decoded]:
         rows = max(1, _BATCH_ENTRIES // len(self._columns))
-        for batch in file.iter_batches(rows, row_groups=[group.number], columns=self._columns):
-            if batch.num_rows:
-                yield self._numbers(batch)
+        for number, group in enumerate(self._groups[first:], first):
+            file, start = opened_parquet(self._stamps[group.file].path, pre_buffer=False), group.start
+            for batch in file.iter_batches(rows, row_groups=[group.number], columns=self._columns):
+                if batch.num_rows:
+                    yield _Decoded(number, start, batch)
+                    start += batch.num_rows
 
     def _numbers(self, batch: pyarrow.RecordBatch) -> NDArray[Any]:
+        """Column by column, of some rows at a time, which stay near the processor."""
         values = np.empty((batch.num_rows, len(self._columns)), self.dtype)
-        for place, name in enumerate(self._columns):
-            values[:, place] = batch.column(name).to_numpy(zero_copy_only=False)
+        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self._columns]
+        rows = max(1, _TILE_ENTRIES // len(self._columns))
+        for start in range(0, batch.num_rows, rows):
+            tile = values[start : start + rows]
+            for place, column in enumerate(columns):
+                tile[:, place] = column[start : start + rows]
         return values
 
 
