@@ -17,6 +17,7 @@ from bagwise.exceptions import NumericalError
 from bagwise.gp import kernels
 from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.inference.kernel_learning import learn, search
+from bagwise.inference.kernel_learning.by_messages import ByMessages
 from bagwise.inference.kernel_learning.learn import LearningSettings, learn_features
 from bagwise.inference.loop import SILENT
 
@@ -261,6 +262,13 @@ def test_learning_in_stages_comes_near_to_learning_from_all_rows(problem, monkey
     staged = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
     assert np.abs(parameters(staged.features) - parameters(whole.features)).max() < 0.3
     assert staged.trace.converged
+
+
+def test_moments_judge_where_they_are_asked_for_though_messages_settle(problem):
+    bags, y = problem
+    some = learn.LearningSet(start(bags), start(bags).kernel, start(bags).inducing, bags, labels_of(y, bags))
+    assert isinstance(learn._judge(some, settings(by_bags=False, pinned=True)), ByMessages)
+    assert not isinstance(learn._judge(some, settings(by_bags=False, pinned=True, by_moments=True)), ByMessages)
 
 
 def test_going_on_after_the_first_rows_asks_no_more_about_these(problem, monkeypatch):

@@ -1,14 +1,17 @@
 """A kernel is left where it began unless the log evidence gains enough for its free parameters, from some start."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.precincts import precincts
 
-from bagwise import BagGP, Bags, load
+from bagwise import BagGP, Bags, ConvergenceWarning, load
 from bagwise.gp.features import reassembled
 from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.inference.loop import Trace
 from bagwise.models._base.flat_evidence import starts_told, stays, too_little, unless_flat
+from bagwise.models._base.learned_kernel import warn_if_unsettled
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,14 @@ def test_kernel_is_learned_where_the_gain_is_large_enough(features):
 def test_search_that_begins_at_a_kernel_found_before_is_not_judged_again(features):
     assert judged(features, 0.0, begin=other_kernel(features)).features is not features
     assert judged(features, 0.0, begin=features).features is features
+
+
+def test_flat_search_that_did_not_settle_says_that_the_first_kernel_stays(features):
+    found = judged(features, 4.0)
+    with pytest.warns(ConvergenceWarning, match="before it settled.*so the first one stays"):
+        warn_if_unsettled(replace(found.trace, converged=False))
+    with pytest.warns(ConvergenceWarning, match="the best kernel found is kept"):
+        warn_if_unsettled(replace(judged(features, 9.0).trace, converged=False))
 
 
 # ---------------------------------------------------------------- several starts

@@ -86,6 +86,7 @@ class LearningSettings(NamedTuple):
     random: np.random.RandomState
     by_bags: bool = False  # one site per bag, rather than messages to single instances
     pinned: bool = False  # whether counts are pinned down
+    by_moments: bool = False  # of pinned counts, even where messages settle: to compare kinds of kernel by one judge
     rows: int | None = None  # how many rows to learn from at most; None for all
     one_stage: bool = False  # learn from the first rows alone
     too_little: float | None = None  # nats of gain up to which to search from other starts, too; None for never
@@ -343,11 +344,12 @@ class LearningSet(NamedTuple):
 def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
     """One site per bag, or messages; moments where counts are pinned down and messages do not settle at first.
 
-    Moments too where some bags count for little, because a message is of a whole bag.
+    Moments too where some bags count for little, because a message is of a whole bag, and where kinds of kernel are
+    compared: messages may settle at one of them and not at another.
     """
     if isinstance(some.evidence, ClassEvidence):
         return ByClasses(some.rows_here(), int(settings.random.randint(2**31 - 1)))
-    if some.evidence.has_light_bags():
+    if some.evidence.has_light_bags() or settings.by_moments:
         return differentiated(_moments(some.rows_here(whole=True)))
     if settings.by_bags:
         return ByBags(some.rows(), some.ceiling(), int(settings.random.randint(2**31 - 1)))

@@ -24,7 +24,8 @@ from bagwise.inference.engines import NEARLY, Inferred, Limits
 from bagwise.inference.kernel_learning.learn import STAGES, Learned, LearningSettings, learn_features
 from bagwise.inference.loop import Watch
 from bagwise.models._base.chains import ChainSettings, sample
-from bagwise.models._base.count_fit import WithoutLogEvidence, highest_reached, kept_or_learned
+from bagwise.models._base.count_fit import WithoutLogEvidence, kept_or_learned
+from bagwise.models._base.count_kernel import highest_reached
 from bagwise.models._base.first_features import first_features, kinds_in_question, wants_sizes, with_sizes
 from bagwise.models._base.learned_nothing import warn_if_alike
 

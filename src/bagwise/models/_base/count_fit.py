@@ -1,12 +1,9 @@
 """How ``BagGP`` is fitted to labels, fractions and counts: its features, their kernel, the posterior."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
@@ -15,26 +12,16 @@ from bagwise.exceptions import BagDataError, ConvergenceWarning, NumericalError,
 from bagwise.gp.features import Features
 from bagwise.gp.posterior import Posterior
 from bagwise.inference.engines import NEARLY, Inferred, Limits, by_bag_sites, by_mean_field, by_messages, engine_for
-from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
+from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.inference.kernel_learning.leftovers import LEAST_GAIN as LEAST
 from bagwise.inference.kernel_learning.leftovers import gain_of_leaving_out, may_be_left_out
-from bagwise.inference.kernel_learning.size_effect import LEAST_GAIN, gain_of_sizes, may_have_sizes
 from bagwise.inference.loop import SILENT, Trace, Watch
 from bagwise.inference.rows_at_hand import rows_at_hand
 from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
-from bagwise.models._base.first_features import (
-    asks_for_sizes,
-    first_features,
-    kinds_in_question,
-    wants_sizes,
-    with_sizes,
-)
-from bagwise.models._base.flat_evidence import too_little, unless_flat
+from bagwise.models._base.count_kernel import learned_features
 from bagwise.models._base.learned_kernel import warn_if_unsettled
 from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
 
-_SUM = "rbf+linear"
-CLOSE = 3.0  # nats between two kernels within which their sum is tried; it has more to learn and must gain as many
 _SWEEPS = 200  # of messages within which a judge must have settled
 LARGEST_REPEATED = 1_000_000  # individuals that get a row each where an inference cannot do with weights
 
@@ -54,7 +41,7 @@ def fit_counts(model: Any, bags: Bags, counts: CountInput) -> None:
     chosen = engine_for(bags, counts.evidence, counts.tight) if model.inference == "auto" else model.inference
     model.inference_ = chosen
     with rows_at_hand(bags):
-        features = kept_or_learned(model, lambda: _learned_features(model, bags, counts))
+        features = kept_or_learned(model, lambda: learned_features(model, bags, counts))
         features = _with_leftovers_or_without(model, features, bags, counts.evidence)
         infer = _by_gibbs if model.inference_ == "gibbs" else _inferred
         found = infer(model, features, bags, counts.evidence)
@@ -83,114 +70,6 @@ def kept_or_learned(model: Any, learn: Callable[[], Learned]) -> Features:
     model.learning_trace_ = learned.trace
     warn_if_unsettled(learned.trace)
     return learned.features
-
-
-def _learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
-    """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
-    kinds, of_kind = kinds_in_question(model, bags), cache(partial(first_features, model, bags))
-    first, sized, plain = of_kind(kinds[0]), wants_sizes(model), None
-    if asks_for_sizes(model) and model.learn and may_have_sizes(bags, counts.evidence):
-        plain = _learned(model, first, bags, counts, choosing=len(kinds) > 1)
-        sized = gain_of_sizes(plain.features, bags, counts.evidence, model.seed_) > LEAST_GAIN
-        if not sized and len(kinds) == 1:
-            return plain
-    begin = None if plain is None else plain.features
-    if len(kinds) == 1:
-        return _learned(model, with_sizes(first, bags, sized), bags, counts, begin)
-
-    def reached(kind: str) -> tuple[float, Learned]:
-        learned = plain if kind == kinds[0] and not sized else None
-        if learned is None:
-            own = with_sizes(of_kind(kind), bags, sized)
-            learned = _learned(model, own, bags, counts, begin if kind == kinds[0] else None, choosing=True)
-        return highest_reached(learned.trace), learned
-
-    kind, best = _best_kind({kind: reached(kind) for kind in kinds}, reached)
-    return _learned(model, with_sizes(of_kind(kind), bags, sized), bags, counts, after=best)
-
-
-def _best_kind(
-    tried: dict[str, tuple[float, Learned]], reached: Callable[[str], tuple[float, Learned]]
-) -> tuple[str, Learned]:
-    """The kind of the highest log evidence (with log prior) on the first rows, and what was learned there.
-
-    Where two kinds are close their sum is tried, too.
-    """
-    values = [value for value, _ in tried.values()]
-    if max(values) - min(values) < CLOSE:
-        value, learned = reached(_SUM)
-        tried[_SUM] = value - CLOSE, learned
-    best = max(tried, key=lambda kind: tried[kind][0])
-    return best, tried[best][1]
-
-
-def highest_reached(trace: Trace | None) -> float:
-    """The log evidence that a search among kinds of kernels reached; an interrupted one leaves no model."""
-    if trace is not None and trace.interrupted:
-        raise KeyboardInterrupt("fit was interrupted while choosing the kernel; there is no model yet.")
-    return float(trace.values.max()) if trace is not None and len(trace) else -math.inf
-
-
-def _learned(
-    model: Any,
-    features: Features,
-    bags: Bags,
-    counts: CountInput,
-    begin: Features | None = None,
-    *,
-    choosing: bool = False,
-    after: Learned | None = None,
-) -> Learned:
-    """Features with a learned kernel, judged by the engine that suits the bags; kinds of kernel by bags alone.
-
-    It begins at the kernel of ``begin``, or goes on ``after`` a search among kinds of kernel.
-    Where messages can judge no kernel at all, one site per bag does. Where numbers of positives are stated exactly and
-    hardly tell one kernel from another, the first one stays.
-    """
-    if not model.learn or not counts.evidence.observed().any():
-        return Learned(features, None)
-    only_labels = counts.evidence.only_labels()
-    by_bags = only_labels and (choosing or _has_large_bags(model, bags, counts))
-    begin = begin if after is None else after.features
-    least = too_little(features, begin, int(counts.evidence.observed().any(axis=1).sum())) if counts.tight else None
-    how = SearchFor(begin, after if by_bags else None, by_bags, choosing, least)
-    learned = _search(model, features, bags, counts, how)
-    if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
-        learned = _search(model, features, bags, counts, how._replace(by_bags=True, after=after))
-    return unless_flat(features, learned, least)
-
-
-def _has_large_bags(model: Any, bags: Bags, counts: CountInput) -> bool:
-    return model.inference == "bag-ep" or engine_for(bags, counts.evidence, counts.tight) == "bag-ep"
-
-
-def _found_nothing(trace: Trace) -> bool:
-    return not trace.interrupted and not bool(np.isfinite(trace.values).any())
-
-
-class SearchFor(NamedTuple):
-    """How to search for a kernel."""
-
-    begin: Features | None  # where, if not at the first kernel
-    after: Learned | None  # what the same judge has learned from the first rows
-    by_bags: bool
-    choosing: bool  # among kinds of kernels
-    too_little: float | None  # nats that leave the first kernel where it is
-
-
-def _search(model: Any, features: Features, bags: Bags, counts: CountInput, how: SearchFor) -> Learned:
-    settings = LearningSettings(
-        model.n_restarts,
-        model.learn_inducing,
-        np.random.RandomState(model.seed_),
-        by_bags=how.by_bags,
-        pinned=counts.tight,
-        rows=model.learn_rows,
-        one_stage=counts.tight or how.choosing or counts.evidence.has_light_bags(),
-        too_little=None if how.choosing else how.too_little,
-    )
-    watch = Watch("learning the kernel", model.verbose)
-    return learn_features(features, bags, counts.evidence, settings, watch, how.begin, how.after)
 
 
 # ---------------------------------------------------------------- leftovers

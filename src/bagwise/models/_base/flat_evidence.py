@@ -44,6 +44,15 @@ def stays(trace: Trace) -> bool:
     return trace.name.endswith(_FLAT)
 
 
+def stays_unsettled(trace: Trace) -> str:
+    """What to tell the user of such a search if it did not settle."""
+    return (
+        f"the search for the kernel stopped after {len(trace)} evaluations before it settled. What it had gained until "
+        "then is too little to tell kernels apart, so the first one stays. More bags, or bags whose fractions differ "
+        "more, would help."
+    )
+
+
 def starts_told(trace: Trace) -> str:
     """For the user: how many starts a search tried, and what each gained."""
     each = ", ".join(f"{round(gain, 1) + 0.0}" if math.isfinite(gain) else "(it failed)" for gain in trace.gains)

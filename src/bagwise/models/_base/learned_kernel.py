@@ -9,6 +9,7 @@ from bagwise.gp.kernel_parameters import VARIANCE_CENTRE
 from bagwise.gp.kernels import trainable_kernel
 from bagwise.inference.kernel_learning.search import unsettled
 from bagwise.inference.loop import Trace
+from bagwise.models._base.flat_evidence import stays, stays_unsettled
 
 
 def start_kernel(estimator: Any, bags: Bags, width: int | None = None, kind: Any = None) -> Any:
@@ -31,4 +32,4 @@ def start_kernel(estimator: Any, bags: Bags, width: int | None = None, kind: Any
 def warn_if_unsettled(trace: Trace | None) -> None:
     """Warn where a search for a kernel stopped before it had settled; an interrupted one is the user's own choice."""
     if trace is not None and not trace.converged and not trace.interrupted:
-        warn_user(unsettled(trace), ConvergenceWarning)
+        warn_user(stays_unsettled(trace) if stays(trace) else unsettled(trace), ConvergenceWarning)

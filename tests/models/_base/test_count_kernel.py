@@ -1,0 +1,67 @@
+"""Kinds of kernel are compared by one judge, and another than the usual one has to gain what its parameters cost."""
+
+import numpy as np
+import pytest
+
+from bagwise import BagGP, Bags
+from bagwise.inference.kernel_learning.learn import Learned
+from bagwise.inference.loop import Trace
+from bagwise.models._base import count_kernel
+from bagwise.models._base.flat_evidence import _FLAT
+
+WIDTH = 100  # of rows from which on there is a choice of kinds
+
+
+@pytest.fixture(scope="module")
+def wide():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, WIDTH))
+    bags = Bags(X, np.repeat(np.arange(20), 3))
+    return bags, np.add.reduceat((X[:, 0] > 0).astype(int), bags.offsets[:-1])
+
+
+def told(first, highest, name="log evidence"):
+    return Learned(None, Trace(name, np.array([first, highest]), np.zeros(2), True))
+
+
+def chosen(values):
+    """The kind that is taken where searches begin and end with these log evidences, and learn two parameters."""
+
+    def reached(kind):
+        first, highest = values[kind]
+        flat = highest - first <= 4.0
+        learned = told(first, highest, f"log evidence, {_FLAT}" if flat else "log evidence")
+        return count_kernel._worth(learned, 4.0, usual=kind == "rbf"), learned
+
+    return count_kernel._best_kind({kind: reached(kind) for kind in ("rbf", "linear")}, reached)[0]
+
+
+def test_usual_kernel_stays_where_another_kind_gains_less_than_its_parameters_cost():
+    values = {"rbf": (-154.1, -153.4), "linear": (-153.4, -152.2), "rbf+linear": (-155.9, -154.2)}
+    assert chosen(values) == "rbf"
+    assert chosen(values | {"linear": (-153.4, -150.0)}) == "linear"  # 4.1 above the first kernel of the usual kind
+
+
+def test_learned_kinds_are_compared_by_what_they_reach():
+    assert chosen({"rbf": (-160.0, -150.0), "linear": (-170.0, -149.0), "rbf+linear": (-160.0, -147.0)}) == "linear"
+    assert chosen({"rbf": (-160.0, -150.0), "linear": (-170.0, -149.0), "rbf+linear": (-160.0, -145.9)}) == "rbf+linear"
+
+
+def test_labels_are_compared_by_what_they_reach_alone():
+    assert count_kernel._worth(told(-9.0, -5.0), None, usual=True) == -5.0
+
+
+def test_kinds_of_kernel_are_judged_by_moments_where_numbers_are_stated_exactly(wide, monkeypatch):
+    """Messages settle at one kind of kernel and not at another, and their log evidence is no density."""
+    learn, judged = count_kernel.learn_features, []
+
+    def watched(features, bags, evidence, settings, *others):
+        judged.append((settings.by_moments, settings.pinned, settings.one_stage))
+        return learn(features, bags, evidence, settings, *others)
+
+    monkeypatch.setattr(count_kernel, "learn_features", watched)
+    bags, numbers = wide
+    BagGP(evidence="count", n_inducing=10, random_state=0).fit(bags, numbers)
+    assert len(judged) >= 3
+    assert {by_moments for by_moments, *_ in judged[:-1]} == {True}
+    assert not judged[-1][0]
