@@ -1,5 +1,7 @@
 """Kinds of kernel are compared by one judge, and another than the usual one has to gain what its parameters cost."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -29,9 +31,9 @@ def chosen(values):
 
     def reached(kind):
         first, highest = values[kind]
-        flat = highest - first <= 4.0
+        flat = kind == "rbf" and highest - first <= 4.0
         learned = told(first, highest, f"log evidence, {_FLAT}" if flat else "log evidence")
-        return count_kernel._worth(learned, 4.0, usual=kind == "rbf"), learned
+        return count_kernel._worth(learned, 4.0), learned
 
     return count_kernel._best_kind({kind: reached(kind) for kind in ("rbf", "linear")}, reached)[0]
 
@@ -48,7 +50,7 @@ def test_learned_kinds_are_compared_by_what_they_reach():
 
 
 def test_labels_are_compared_by_what_they_reach_alone():
-    assert count_kernel._worth(told(-9.0, -5.0), None, usual=True) == -5.0
+    assert count_kernel._worth(told(-9.0, -5.0), None) == -5.0
 
 
 def test_kinds_of_kernel_are_judged_by_moments_where_numbers_are_stated_exactly(wide, monkeypatch):
@@ -65,3 +67,24 @@ def test_kinds_of_kernel_are_judged_by_moments_where_numbers_are_stated_exactly(
     assert len(judged) >= 3
     assert {by_moments for by_moments, *_ in judged[:-1]} == {True}
     assert not judged[-1][0]
+
+
+@pytest.mark.parametrize(("linear", "stays"), [(-9.0, False), (-19.0, True)])
+def test_another_kind_keeps_what_it_has_learned_though_its_own_search_gained_little(wide, monkeypatch, linear, stays):
+    """The usual kind stays where it began, at −20, unless another one is worth more."""
+    bags, numbers = wide
+    begun = []
+
+    def searched(model, features, bags, counts, how):
+        begun.append(how.begin)
+        is_linear = "Linear" in str(features.kernel) and "RBF" not in str(features.kernel)
+        first = linear if is_linear else -20.0
+        moved = copy.deepcopy(features)
+        moved.kernel.outputscale = 77.0
+        return Learned(moved, Trace("log evidence", np.array([first, first + 0.1]), np.zeros(2), True))
+
+    monkeypatch.setattr(count_kernel, "_search", searched)
+    model = BagGP(evidence="count", n_inducing=10, random_state=0).fit(bags, numbers)
+    assert begun[0] is None
+    assert (begun[-1].kernel.outputscale.item() == pytest.approx(77.0)) == (not stays)
+    assert ("Linear" in str(model.features_.kernel)) == (not stays)

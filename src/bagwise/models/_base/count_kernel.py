@@ -44,7 +44,10 @@ def learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
         own, learned = with_sizes(of_kind(kind), bags, sized), plain if kind == kinds[0] and not sized else None
         if learned is None:
             learned = _learned(model, own, bags, counts, begin if kind == kinds[0] else None, choosing=True)
-        return _worth(learned, _too_little(own, None, counts), usual=kind == kinds[0]), learned
+        least = _too_little(own, None, counts)
+        if kind == kinds[0]:
+            learned = unless_flat(own, learned, least)
+        return _worth(learned, least), learned
 
     kind, best = _best_kind({kind: reached(kind) for kind in kinds}, reached)
     return _learned(model, with_sizes(of_kind(kind), bags, sized), bags, counts, after=best)
@@ -72,15 +75,16 @@ def _too_little(features: Features, begin: Features | None, counts: CountInput) 
     return too_little(features, begin, int(counts.evidence.observed().any(axis=1).sum()))
 
 
-def _worth(learned: Learned, least: float | None, *, usual: bool) -> float:
+def _worth(learned: Learned, least: float | None) -> float:
     """By which kinds of kernel are compared: the log evidence that a search reached, less what it has to gain.
 
-    The first kernel of the usual kind has nothing to gain. Where nothing is worth more than that one, it stays.
+    A first kernel that stays has nothing to gain. That may be the one of the usual kind alone: another kind that is
+    taken has paid for what it has learned.
     """
     highest = highest_reached(learned.trace)
     if least is None or learned.trace is None:
         return highest
-    return float(learned.trace.values[0]) if usual and stays(learned.trace) else highest - least
+    return float(learned.trace.values[0]) if stays(learned.trace) else highest - least
 
 
 def highest_reached(trace: Trace | None) -> float:
@@ -116,7 +120,7 @@ def _learned(
     learned = _search(model, features, bags, counts, how)
     if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
         learned = _search(model, features, bags, counts, how._replace(by_bags=True, after=after))
-    return unless_flat(features, learned, least)
+    return learned if choosing else unless_flat(features, learned, least)
 
 
 def _has_large_bags(model: Any, bags: Bags, counts: CountInput) -> bool:
