@@ -116,7 +116,9 @@ def _learned(
     by_bags = only_labels and (choosing or _has_large_bags(model, bags, counts))
     begin = begin if after is None else after.features
     least = _too_little(features, begin, counts)
-    how = SearchFor(begin, after if by_bags else None, by_bags, choosing, least)
+    found_flat = after is not None and after.trace is not None and stays(after.trace)
+    by_moments = counts.tight and (choosing or found_flat)
+    how = SearchFor(begin, after if by_bags else None, by_bags, by_moments, choosing, least)
     learned = _search(model, features, bags, counts, how)
     if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
         learned = _search(model, features, bags, counts, how._replace(by_bags=True, after=after))
@@ -137,6 +139,7 @@ class SearchFor(NamedTuple):
     begin: Features | None  # where, if not at the first kernel
     after: Learned | None  # what the same judge has learned from the first rows
     by_bags: bool
+    by_moments: bool  # whatever else might judge: of kinds of kernel, and of other starts where these are all alike
     choosing: bool  # among kinds of kernels
     too_little: float | None  # nats that leave the first kernel where it is
 
@@ -148,7 +151,7 @@ def _search(model: Any, features: Features, bags: Bags, counts: CountInput, how:
         np.random.RandomState(model.seed_),
         by_bags=how.by_bags,
         pinned=counts.tight,
-        by_moments=counts.tight and how.choosing,
+        by_moments=how.by_moments,
         rows=model.learn_rows,
         one_stage=counts.tight or how.choosing or counts.evidence.has_light_bags(),
         too_little=None if how.choosing else how.too_little,
