@@ -116,7 +116,7 @@ def em_of_llp_learn(start):
 
 def dllp_of_llp_learn(bags, fractions):
     """llp-learn's DLLP with the network of its README: two hidden layers of 100."""
-    if importlib.util.find_spec("torchvision") is None:
+    if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
         sys.modules["torchvision"] = types.ModuleType("torchvision")
         sys.modules["torchvision.models"] = types.ModuleType("torchvision.models")
         sys.modules["torchvision.models"].resnet18 = None
