@@ -66,21 +66,24 @@ def test_known_instances_of_stored_bags_count_as_in_memory(name):
     same_answers(fitted(name, settings, bags, y), fitted(name, settings, stored, y), bags, stored)
 
 
-def test_fit_of_stored_bags_reads_every_row_twice_and_predict_once():
+@pytest.mark.parametrize(("memory", "times"), [(0, 2), (None, 1)])
+def test_fit_of_stored_bags_reads_every_row_twice_or_once_if_there_is_room_and_predict_once(memory, times):
     _, stored, y = problem()
-    model = fitted("bag-gp", {**SMALL, "learn": False, "inference": "vi"}, stored, y)
+    with bagwise.scale.within(memory=memory):
+        model = fitted("bag-gp", {**SMALL, "learn": False, "inference": "vi"}, stored, y)
     source = stored.X._source
-    assert source.times.max() == 2
+    assert source.times.max() == times
     source.times[:] = 0
     model.predict_proba(stored)
     assert source.times.max() == 1
 
 
-def test_file_that_changes_during_the_fit_is_a_clear_error(tmp_path):
+@pytest.mark.parametrize("name", ["mil-gp-probit", "bag-gp"])
+def test_file_that_changes_during_the_fit_is_a_clear_error(tmp_path, name):
     bags, _, y = problem()
     np.save(tmp_path / "X.npy", bags.X)
     stored = Bags.open(tmp_path / "X.npy", bags.index)
-    model = fitted("mil-gp-probit", SMALL, stored, y)
+    model = fitted(name, SMALL, stored, y)
     np.save(tmp_path / "X.npy", bags.X[:-1])
     with pytest.raises(BagDataError, match="has changed since it was opened"):
         model.predict_proba(stored)

@@ -15,12 +15,8 @@ MUTANTS = [
             "(self._starts[run])",
         ),
         ("rows that touch are always one run", "starts[1:] != starts[:-1] + sizes[:-1]", "starts[1:] < starts[:-1]"),
-        ("rows come in the order of the file", "out[some] = self._checked", "out[np.sort(some)] = self._checked"),
-        (
-            "rows that were announced are put aside in the wrong place",
-            "self.rows[first:last] - start",
-            "self.rows[first:last]",
-        ),
+        ("rows come in the order of the file", "out[order[begin:end]] = ", "out[begin:end] = "),
+        ("rows put aside for one question serve every pass", "shelf.for_passes and (found", "(found"),
         ("rows that are not finite pass", "and not np.isfinite(values).all()", "and np.isfinite(values).all()"),
         ("the bag of a bad row is the next one", 'side="right")) - 1]', 'side="right"))]'),
     ),
@@ -32,8 +28,17 @@ MUTANTS = [
     *mutants_of(
         "sources/parquet.py",
         "sources/test_parquet.py",
-        ("a batch begins where its row group does", "start=cursor.start + len(cursor.batch)", "start=cursor.start"),
-        ("an earlier row is looked for in later batches", "or row < cursor.start:", ":"),
+        ("a batch begins where its row group does", "start += batch.num_rows", "start += 0"),
+        ("an earlier row is looked for in later batches", "or row < cursor.start or", "or"),
+    ),
+    *mutants_of(
+        "sources/shelf.py",
+        "sources/test_shelf.py",
+        (
+            "rows that were announced are put aside in the wrong place",
+            "values[self.positions[low:high] - first]",
+            "values[self.positions[low:high] - low]",
+        ),
     ),
     *mutants_of(
         "sources/opening.py",

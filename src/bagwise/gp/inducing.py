@@ -43,7 +43,7 @@ def sample_rows(bags: Bags, n_inducing: int | None, inducing: Any, random: np.ra
     looked_at = min(bags.n_instances, _sample_size(wanted, bags.n_features))
     rows = np.sort(random.choice(bags.n_instances, looked_at, replace=False))
     if bags.stays_in_file:
-        bags.X.keep(SAMPLE, rows)
+        bags.X.keep(SAMPLE, rows, for_passes=False)
     return RowSample(rows, wanted)
 
 

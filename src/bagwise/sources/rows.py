@@ -102,11 +102,19 @@ class StoredRows:
         found: Ints = self._starts[run] + wanted - self._places[run]
         return found
 
-    def keep(self, name: str, rows: Ints | None = None) -> None:
-        """Put these rows (all without an argument) aside under a name when they are read next."""
+    def keep(self, name: str, rows: Ints | None = None, *, for_passes: bool = True) -> None:
+        """Put these rows (all without an argument) aside under a name when they are read next.
+
+        With ``for_passes`` whoever reads them afterwards gets them from there, until they are forgotten.
+        """
         positions = ascending(self.positions(rows))
-        if name not in self._shelves or not np.array_equal(self._shelves[name].positions, positions):
-            self._shelves[name] = Shelf(positions, self.shape[1], self.dtype)
+        if name in self._shelves and np.array_equal(self._shelves[name].positions, positions):
+            return
+        shelf = Shelf(positions, self.shape[1], self.dtype, for_passes=for_passes)
+        here = next((found for other in self._shelves.values() if (found := other.at(positions)) is not None), None)
+        if here is not None:
+            shelf.fill(here)
+        self._shelves[name] = shelf
 
     def keeps(self, name: str) -> bool:
         """Whether rows are put aside under a name."""
@@ -178,7 +186,7 @@ class StoredRows:
     def _checked(self, first: int, size: int) -> NDArray[Any]:
         """A run of the source, from a shelf or read; what was announced of it is put aside."""
         for shelf in self._shelves.values():
-            if (found := shelf.run(first, size)) is not None:
+            if shelf.for_passes and (found := shelf.run(first, size)) is not None:
                 return found
         values = self._read(int(first), int(size))
         for shelf in self._shelves.values():

@@ -9,10 +9,14 @@ Ints = NDArray[np.int64]
 
 
 class Shelf:
-    """Room for announced rows, by their positions in the source."""
+    """Room for announced rows, by their positions in the source.
 
-    def __init__(self, positions: Ints, width: int, dtype: Any) -> None:
+    ``for_passes``: whether a pass over the source takes them from here. Otherwise they are for who asks for them alone.
+    """
+
+    def __init__(self, positions: Ints, width: int, dtype: Any, *, for_passes: bool = True) -> None:
         self.positions: Ints = ascending(positions)
+        self.for_passes = for_passes
         self._values = np.empty((len(self.positions), width), dtype)
         self._there = np.zeros(len(self.positions), dtype=bool)
 
@@ -22,6 +26,10 @@ class Shelf:
         whole = high - low == len(values)
         self._values[low:high] = values if whole else values[self.positions[low:high] - first]
         self._there[low:high] = True
+
+    def fill(self, values: NDArray[Any]) -> None:
+        """Take all announced rows at once."""
+        self._values[:], self._there[:] = values, True
 
     def missing(self) -> Ints:
         """Positions of the rows that have not come by yet."""

@@ -74,7 +74,7 @@ def test_the_best_point_of_all_restarts_is_kept():
 
 
 def test_parameters_without_a_prior_start_again_where_they_were():
-    block, seen = Numbers([5.0]), []
+    block, seen = Numbers([3.0]), []
     climb = hill(block, 5.0)
 
     def judge():
@@ -82,8 +82,8 @@ def test_parameters_without_a_prior_start_again_where_they_were():
         return climb()
 
     search(block, judge, n_restarts=3)
-    assert len(seen) >= 3
-    assert seen == pytest.approx([5.0] * len(seen))
+    assert seen.count(3.0) == 3
+    assert block.values[0] == pytest.approx(5.0)
 
 
 def test_restarts_begin_at_draws_of_the_prior():
