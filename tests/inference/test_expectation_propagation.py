@@ -25,6 +25,7 @@ from bagwise.inference.expectation_propagation import (
 )
 from bagwise.inference.loop import iterate
 from bagwise.inference.mean_field import MeanField
+from bagwise.inference.stride import Stride
 
 CPU = torch.device("cpu")
 NAN = np.nan
@@ -284,7 +285,7 @@ def test_negative_precisions_are_kept_and_matter(medium):
     share = (tau < 0).double().mean().item()
     assert 0.1 < share < 0.9, f"{share:.0%} of the precisions are negative"
     assert (tau[np.repeat(y == 0, sizes)] > 0).all()  # a negative bag says the same of each of its instances
-    assert state._propose() < 1e-8  # they are where moment matching wants them, not where a limit stops them
+    assert state.step().residual < 1e-8  # they are where moment matching wants them, not where a limit stops them
 
 
 @pytest.mark.parametrize("cuts", [[0, 1, 14], [0, 4, 9, 14], list(range(15))])
@@ -348,7 +349,14 @@ def test_single_precision_chunks_give_nearly_the_same(medium):
     torch.testing.assert_close(state.posterior().mean, double.posterior().mean, rtol=0, atol=1e-4)
 
 
-def test_it_damps_more_until_it_settles():
+def fixed_stride(length):
+    """A stride that never changes."""
+    stride = Stride(length)
+    stride.adapt = lambda *seen: None
+    return stride
+
+
+def test_sweeps_become_shorter_until_messages_settle():
     """Strongly coupled bags: steps of one half go round in circles for ever, shorter ones arrive."""
     rng = np.random.default_rng(2)
     sizes = np.full(10, 15)
@@ -358,12 +366,29 @@ def test_it_damps_more_until_it_settles():
     kappa = np.maximum(4.0 - (phi**2).sum(1), 0.0)
     evidence = labels_of((rng.random(10) < 0.7).astype(float), sizes)
 
-    def sweeps(*damping):
-        state = ExpectationPropagation(chunked(phi, kappa, sizes, evidence), 13, 1, CPU, *damping)
+    def sweeps(stride):
+        state = ExpectationPropagation(chunked(phi, kappa, sizes, evidence), 13, 1, CPU)
+        state._stride = stride
         return iterate(state.step, name="log evidence", max_iter=300, tol=1e-6)
 
-    assert sweeps().converged
-    assert not sweeps((0.5,)).converged
+    assert sweeps(Stride()).converged
+    assert not sweeps(fixed_stride(0.5)).converged
+
+
+def test_messages_that_drift_get_there_in_longer_sweeps(medium):
+    """Where messages creep along, sweeps that do not grow take much longer to the same place."""
+    phi, kappa, sizes, y = medium
+
+    def settled(stride):
+        state = ExpectationPropagation(chunked(phi, kappa, sizes, labels_of(y, sizes)), phi.shape[1], 1, CPU)
+        state._stride = stride
+        trace = iterate(state.step, name="log evidence", max_iter=2000, tol=1e-8)
+        state.finish()
+        return len(trace), state.log_evidence.item()
+
+    (own, log_evidence), (short, same) = settled(Stride()), settled(fixed_stride(0.15))
+    assert 2 * own < short
+    assert log_evidence == pytest.approx(same, abs=1e-7)
 
 
 # ---------------------------------------------------------------- safeguards

@@ -106,6 +106,13 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
+        "inference/stride.py",
+        "inference/test_stride.py",
+        ("steps never grow", "self.length = min(_LONGER * self.length, self._longest)", "pass"),
+        ("steps that turn back stay long", "self.length = max(_SHORTER * self.length, _SHORTEST)", "pass"),
+        ("what goes round may speed up again", "self._longest = self.length = max", "self.length = max"),
+    ),
+    *mutants_of(
         "inference/bag_curves.py",
         "inference/test_bag_curves.py",
         (

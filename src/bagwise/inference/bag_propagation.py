@@ -37,7 +37,7 @@ POINTS = 48  # at which g is looked at
 BLENDING = (0.6, 0.3, 0.15)  # how far rows follow the newest linearisation; less where they go round in circles
 _SWEEPS = 6  # at most, over the sites of all bags between two linearisations …
 _QUIET = 0.3  # … which end where sites want to move by this share of what they wanted to at first
-_DAMPING = (0.8, 0.4, 0.2)
+_LENGTH = 0.8  # of the first of them
 _FADING = 0.7  # of what directions still follow, from look to look
 _RUN = 32_768  # rows that a processor looks at together
 _PATIENCE, _FALL = 8, 0.7  # over so many rounds the residual must fall by so much, or less is followed
@@ -159,7 +159,7 @@ class BagPropagation:
     def __init__(self, chunks: Chunks, n_columns: int, device: torch.device, seed: int) -> None:
         self._chunks = chunks
         self.points = standard_points(n_columns, seed).to(device)
-        self._engine = ExpectationPropagation(rows_of_bags(chunks, device), n_columns, 1, device, _DAMPING)
+        self._engine = ExpectationPropagation(rows_of_bags(chunks, device), n_columns, 1, device, _LENGTH)
         self._residuals: list[float] = []
         self._moves: list[Tensor] = []
         self._n_rows = 0.0

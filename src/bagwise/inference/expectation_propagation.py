@@ -13,6 +13,7 @@ without one of them, and (4.4) has w times its terms. For other w that is power 
 likelihood to the power w, with the power 1/w (Minka 2004).
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -24,11 +25,10 @@ from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.belief import Belief, solved
 from bagwise.inference.chunks import Chunk, Chunks, Sums
 from bagwise.inference.loop import Report
+from bagwise.inference.stride import FIRST_LENGTH, Stride
 from bagwise.numerics.linalg import logdet
 from bagwise.numerics.links import PROBIT
 
-DAMPING = (0.5, 0.3, 0.15, 0.05)
-_PATIENCE, _FALL = 10, 0.7  # over so many sweeps the residual must fall by so much, or the damping grows
 _SHORTENINGS = 30
 _MOST_STUCK = 20  # sweeps in a row with messages that cannot be updated, after which there is no hope
 _LEAST = 1e-6  # what 1 + vc·g2 and d must exceed
@@ -81,14 +81,21 @@ def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sum
         sites = Sites(zeros, zeros, (zeros, zeros), (zeros, zeros))
     without = cavity(design.phi, design.kappa, sites.tau, sites.nu, belief)
     log_z, goal, stuck = _matched(chunk, sites, without)
-    moved = sum((new - old).abs().pow(_NORM).sum() for new, old in zip(goal, sites[:2], strict=True))
+    moves = [new - old for new, old in zip(goal, sites[:2], strict=True)]
+    last = [new - old for new, old in zip(sites.goal, sites.start, strict=True)]
     weights, own = chunk.evidence.weights, local_evidence(design.kappa, sites.tau, sites.nu, without)
     sums = {
         "log_z": weights.of_bags(log_z).sum(0) + weights.of_rows(own, design.segments).sum(0),
-        "moved": torch.as_tensor(moved),
+        "moved": _total(move.abs().pow(_NORM) for move in moves),
+        "square": _total(move.square() for move in moves),
+        "along": _total(move * before for move, before in zip(moves, last, strict=True)),
         "stuck": stuck.sum(),
     }
     return sums, Sites(sites.tau, sites.nu, (sites.tau, sites.nu), goal)
+
+
+def _total(parts: Iterable[Tensor]) -> Tensor:
+    return torch.stack([part.sum() for part in parts]).sum()
 
 
 def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
@@ -139,23 +146,22 @@ class ExpectationPropagation:
         n_columns: int,
         n_labels: int,
         device: torch.device,
-        damping: tuple[float, ...] = DAMPING,
+        length: float = FIRST_LENGTH,
     ) -> None:
-        self._chunks, self._lengths = chunks, damping
+        self._chunks, self._stride = chunks, Stride(length)
         self._belief = Belief.prior(n_columns, n_labels, device)
         self._factors = self._belief.inverse
         self._shift = torch.zeros_like(self._belief.mean)
         self._precision = torch.zeros_like(self._factors)
-        self._residuals: list[float] = []
-        self._damping = 0
         self._stuck = 0
         self.log_evidence = torch.zeros(n_labels, dtype=torch.float64, device=device)
 
     def step(self) -> Report:
         """One parallel sweep over all messages."""
-        residual = self._propose()
-        self._adapt(residual)
-        self._move(self._lengths[self._damping])
+        sums = self._propose()
+        residual = float((sums["moved"] + sums["stuck"]).pow(1.0 / _NORM))
+        self._stride.adapt(residual, float(sums["along"]), float(sums["square"]))
+        self._move(self._stride.length)
         return Report(float(self.log_evidence.sum()), residual)
 
     def finish(self) -> None:
@@ -185,26 +191,18 @@ class ExpectationPropagation:
         own = torch.arange(len(self._factors), device=self._factors.device)
         return GaussianPosterior(self._belief.mean, self._factors, own, PROBIT)
 
-    def _propose(self) -> float:
+    def _propose(self) -> Sums:
         sums = self._chunks.sweep(propose_step, self._belief)
         bulk = -0.5 * logdet(self._factors) + 0.5 * (self._shift * self._belief.mean).sum(0)
         self.log_evidence = sums["log_z"] + bulk
         self._notice(int(sums["stuck"]))
-        return float((sums["moved"] + sums["stuck"]).pow(1.0 / _NORM))
+        return sums
 
     def _notice(self, stuck: int) -> None:
         """A message without a cavity to be computed from stays as it is, which is not the same as having settled."""
         self._stuck = self._stuck + 1 if stuck else 0
         if self._stuck > _MOST_STUCK:
             raise NumericalError(f"the messages to {stuck} instances rest on others that cancel them")
-
-    def _adapt(self, residual: float) -> None:
-        """Damp more when the residual has hardly fallen for a while: messages that go round in circles lose little."""
-        self._residuals.append(residual)
-        recent, before = self._residuals[-_PATIENCE:], self._residuals[:-_PATIENCE]
-        if before and min(recent) >= _FALL * min(before) and self._damping < len(self._lengths) - 1:
-            self._damping += 1
-            self._residuals = [residual]
 
     def _move(self, length: float) -> None:
         for _ in range(_SHORTENINGS):

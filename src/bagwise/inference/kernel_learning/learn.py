@@ -187,33 +187,30 @@ def _searched(
 ) -> Trace | None:
     """The course of a search; None where these bags promise too little to leave the kernel that fewer have found.
 
-    Very many rows are judged a few times only: the curvature that fewer have shown says where to look.
+    More rows are judged a few times only: the curvature that fewer have shown, as many times larger as there are more
+    bags, says where to look.
     """
     limit = iteration_limit(search.free)
     if last is None:
         return search.run(settings.n_restarts, limit, settings.random, watch, elsewhere)
-    if now.n_instances > STAGES[-1] and search.free <= _FEW_PARAMETERS:
-        with suppress(NumericalError):
-            curvature = as_matrix(last.inverse_curvature, search.free) * (last.n_bags / len(now))
-            trace, steps = search.refine(curvature, _STAYS_OF_MANY, limit, watch)
+    share = last.n_bags / len(now)
+    with suppress(NumericalError):
+        if search.free <= _FEW_PARAMETERS:
+            curvature = share * as_matrix(last.inverse_curvature, search.free)
+            trace, steps = search.refine(curvature, _enough(now.n_instances), limit, watch)
             return trace if steps or trace.interrupted else None
-    elif _stays(search, last, now):
-        return None
+        if search.expected_gain(last.inverse_curvature, share) < _enough(now.n_instances):
+            return None
     return search.run(1, limit, settings.random, watch)
 
 
-def _stays(search: EvidenceSearch, last: Stage, now: Bags) -> bool:
-    """Whether more bags promise too little to leave the kernel that fewer have found.
+def _enough(n_rows: int) -> float:
+    """Nats that another kernel must promise.
 
-    The curvature is that of the last search, as many times larger as there are more bags. (A parameter that is a third
-    of the standard deviation of its posterior away from the best value costs a twentieth of a nat, and one that is a
-    whole standard deviation away half a nat. Of very many rows that standard deviation is small.)
+    A parameter that is a third of the standard deviation of its posterior away from the best value costs a twentieth of
+    a nat, and one that is a whole standard deviation away half a nat. Of very many rows that deviation is small.
     """
-    enough = _STAYS if now.n_instances <= STAGES[-1] else _STAYS_OF_MANY
-    try:
-        return search.expected_gain(last.inverse_curvature, last.n_bags / len(now)) < enough
-    except NumericalError:
-        return False
+    return _STAYS if n_rows <= STAGES[-1] else _STAYS_OF_MANY
 
 
 # ---------------------------------------------------------------- rows
