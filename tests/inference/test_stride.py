@@ -14,7 +14,7 @@ def steps_until_rest(matrix, stride, most=2000, tol=1e-8):
         residual = float(np.abs(move).max())
         if residual < tol:
             return step
-        stride.adapt(residual, float(move @ last), float(move @ move))
+        stride.adapt(float(move @ last), float(move @ move))
         x, last = x + stride.length * move, move
     return most
 
@@ -50,5 +50,5 @@ def test_what_goes_round_in_small_angles_comes_to_rest_in_steps_that_stay_short(
 
 def test_first_move_says_nothing_about_the_length():
     stride = Stride(0.8)
-    stride.adapt(1.0, 0.0, 4.0)
+    stride.adapt(0.0, 4.0)
     assert stride.length == 0.8

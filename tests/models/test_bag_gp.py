@@ -202,7 +202,7 @@ def test_an_interrupted_inference_keeps_what_it_had_and_passes_the_interruption_
 def test_interrupted_learning_leaves_a_usable_model_and_passes_the_interruption_on(problem, monkeypatch, tmp_path):
     bags, y, _ = problem
     model = quick(learn=True, size_effect=False)
-    monkeypatch.setattr(ExpectationPropagation, "step", interrupting(ExpectationPropagation, "step", 70))
+    monkeypatch.setattr(ExpectationPropagation, "step", interrupting(ExpectationPropagation, "step", 40))
     with pytest.raises(KeyboardInterrupt, match="interrupted while learning the kernel"):
         model.fit(bags, y)
     assert model.learning_trace_.interrupted

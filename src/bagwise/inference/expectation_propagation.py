@@ -13,7 +13,6 @@ without one of them, and (4.4) has w times its terms. For other w that is power 
 likelihood to the power w, with the power 1/w (Minka 2004).
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -81,21 +80,28 @@ def propose_step(chunk: Chunk, sites: Sites | None, belief: Belief) -> tuple[Sum
         sites = Sites(zeros, zeros, (zeros, zeros), (zeros, zeros))
     without = cavity(design.phi, design.kappa, sites.tau, sites.nu, belief)
     log_z, goal, stuck = _matched(chunk, sites, without)
-    moves = [new - old for new, old in zip(goal, sites[:2], strict=True)]
-    last = [new - old for new, old in zip(sites.goal, sites.start, strict=True)]
+    moves, last = _between(sites[:2], goal), _between(sites.start, sites.goal)
     weights, own = chunk.evidence.weights, local_evidence(design.kappa, sites.tau, sites.nu, without)
     sums = {
         "log_z": weights.of_bags(log_z).sum(0) + weights.of_rows(own, design.segments).sum(0),
-        "moved": _total(move.abs().pow(_NORM) for move in moves),
-        "square": _total(move.square() for move in moves),
-        "along": _total(move * before for move, before in zip(moves, last, strict=True)),
+        **{name: weights.of_rows(value, design.segments).sum() for name, value in _measures(moves, last).items()},
         "stuck": stuck.sum(),
     }
     return sums, Sites(sites.tau, sites.nu, (sites.tau, sites.nu), goal)
 
 
-def _total(parts: Iterable[Tensor]) -> Tensor:
-    return torch.stack([part.sum() for part in parts]).sum()
+def _between(old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    return new[0] - old[0], new[1] - old[1]
+
+
+def _measures(moves: tuple[Tensor, Tensor], last: tuple[Tensor, Tensor]) -> Sums:
+    """How far every message wants to move, and how far along its last move, (n, K) each."""
+    (tau, nu), (last_tau, last_nu) = moves, last
+    return {
+        "moved": tau.abs().pow(_NORM) + nu.abs().pow(_NORM),
+        "square": tau.square() + nu.square(),
+        "along": tau * last_tau + nu * last_nu,
+    }
 
 
 def _matched(chunk: Chunk, sites: Sites, without: Cavity) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
@@ -160,7 +166,7 @@ class ExpectationPropagation:
         """One parallel sweep over all messages."""
         sums = self._propose()
         residual = float((sums["moved"] + sums["stuck"]).pow(1.0 / _NORM))
-        self._stride.adapt(residual, float(sums["along"]), float(sums["square"]))
+        self._stride.adapt(float(sums["along"]), float(sums["square"]))
         self._move(self._stride.length)
         return Report(float(self.log_evidence.sum()), residual)
 
