@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from bagwise._validation import shorten
 from bagwise.bags import Bags
+from bagwise.evidence.groups import group_columns
 from bagwise.exceptions import BagDataError, BagDataWarning, warn_user
 from bagwise.models._base.chain_answers import for_arviz
 from bagwise.predict.counts import check_level
@@ -72,16 +73,19 @@ def group_table(
 ) -> GroupTable:
     """Rates of the groups in bags that the model was fitted to, given what the bags state.
 
+    Other bags than those of the fit are refused: what they state is not in the model yet.
+
     Parameters
     ----------
     model : a fitted BagGP
     bags, y : the bags of the fit and what they state, as given to ``fit``
-    groups : names of the columns of 0 and 1 that say which group a row belongs to; None takes all features
+    groups : names of the columns of 0 and 1 that say which group a row belongs to; None takes all such columns
     sets : None for all bags together, "bags" for every single one, or a dict from names to ids of bags
     level : what an interval is to cover
     n_draws : number of joint draws that everything is taken from
     """
     tail = 0.5 * (1.0 - check_level(level))
+    _refuse_unseen(model, bags, y)
     names, member = _membership(bags, groups)
     chosen = _sets(bags, sets)
     stated = model.stated_totals(bags, y)
@@ -99,6 +103,16 @@ def group_table(
     goodman = np.broadcast_to(_goodman(bags, member, share), least.shape).copy()
     own = (draws.mean(axis=0), low, high, least, most, goodman, alike)
     return GroupTable(tuple(chosen), names, stated.outcomes, *own, people.astype(np.int64), draws, level)
+
+
+def _refuse_unseen(model: Any, bags: Bags, y: Any) -> None:
+    if not model.abilities.totals:
+        raise BagDataError(f"rates of groups are told by BagGP; {type(model).__name__} has no such answer.")
+    if not model.has_seen(bags, y):
+        raise BagDataError(
+            "rates of groups: these are not the bags that the model was fitted to, or they state something else. "
+            "Fit a model to them: model.fit(bags, y). To ask about some of the bags of the fit use sets={name: [ids]}."
+        )
 
 
 # ---------------------------------------------------------------- composition
@@ -179,7 +193,8 @@ def _weights(bags: Bags) -> Floats:
 def _membership(bags: Bags, groups: Sequence[str] | None) -> tuple[tuple[str, ...], Ints]:
     """Names of the groups, and the number of the group of every row."""
     columns = bags.feature_names or tuple(map(str, range(bags.n_features)))
-    names = tuple(columns if groups is None else groups)
+    found = [columns[number] for number in group_columns(bags, most=None)] if groups is None else groups
+    names = tuple(found or columns)
     unknown = [name for name in names if name not in columns]
     if unknown:
         raise BagDataError(f"groups: there is no feature {shorten(unknown)}; there are {shorten(columns, 12)}.")

@@ -257,14 +257,16 @@ class Bags(BagContents):
         """Bags from a table with one row per bag and a column with the total of every group.
 
         Every group of every bag becomes one row that stands for as many individuals as the column says. Its features
-        are one column of 0 and 1 for each group and the columns ``features`` of the bag. Returns the bags alone, or
-        ``(bags, y)`` when ``label`` is named: the columns of what the bags state (shares, counts).
+        are one column of 0 and 1 for each group and the columns ``features`` of the bag. ``bags.meta`` names the group
+        of every row and its people. Returns the bags alone, or ``(bags, y)`` when ``label`` is named: the columns of
+        what the bags state (shares, counts).
         """
         frame, kind = as_pandas(table)
         labels, covariates, totals = listed_names(label), listed_names(features), listed_names(groups)
         check.check_named_columns(frame, [bag, *labels], [*totals, *covariates])
         X, keys, weight = rows_of_totals(frame, bag, totals, covariates)
-        bags = cls(X, keys, feature_names=[*totals, *covariates], weight=weight)._with(kind=kind)
+        described = {"group": np.tile(totals, len(frame)), "people": weight}
+        bags = cls(X, keys, feature_names=[*totals, *covariates], weight=weight, meta=described)._with(kind=kind)
         if not labels:
             return bags
         stated = frame[labels].to_numpy()

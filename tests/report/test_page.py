@@ -19,7 +19,7 @@ from bagwise.report import write_report
 from bagwise.report.answers import collect
 from bagwise.report.bag_cards import INSTANCES_SHOWN, ROWS_SHOWN
 from bagwise.report.content import mixing, mixing_warning, number, outcome, reports
-from bagwise.report.figures import fraction_figure
+from bagwise.report.figures import display_figure
 
 VOID = {"meta", "img", "br", "input"}
 SCRIPTS = [{"type": "application/json", "id": "bag-data"}, {}]  # what the table of bags needs, and no other
@@ -170,9 +170,9 @@ def test_shares_of_very_many_bags_are_drawn_as_pixels(monkeypatch):
     random = np.random.default_rng(0)
     stated, lower, width = random.random(400), 0.9 * random.random(400), 0.1 * random.random(400)
     display = FractionDisplay(stated, FractionSummary(lower + width / 2, lower, lower + width))
-    drawn = len(fraction_figure(display))
+    drawn = len(display_figure(display))
     monkeypatch.setattr("bagwise.plots.fraction.MOST_DRAWN", 300)
-    assert len(fraction_figure(display)) < 0.7 * drawn
+    assert len(display_figure(display)) < 0.7 * drawn
 
 
 def test_large_pictures_are_made_small(tmp_path):

@@ -100,6 +100,15 @@ WeightColumn = Annotated[
     str | None,
     typer.Option("--weight", metavar="COL", help="Column with the number of individuals that a row stands for."),
 ]
+TotalColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--totals",
+        metavar="COL,COL,...",
+        help="Columns with the number of people of every group, where DATA has one row per bag. Of the other columns "
+        "only --features are learned from.",
+    ),
+]
 BagWeightColumn = Annotated[
     str | None,
     typer.Option(

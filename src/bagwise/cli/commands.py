@@ -20,6 +20,7 @@ COMMANDS = {  # name: module of this package, and function
     "fit": ("fit", "fit"),
     "predict": ("predict", "predict"),
     "evaluate": ("evaluate", "evaluate"),
+    "rates": ("rates", "rates"),
     "suggest": ("suggest", "suggest_to_label"),
     "report": ("report", "report"),
     "demo": ("demo", "demo"),

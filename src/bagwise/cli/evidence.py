@@ -239,8 +239,8 @@ def truth(saved: SavedModel, found: BagData, stated: StatedColumns | None, data:
     kind = asked.kind
     if model.of_classes:
         return _by_class(_with_table(found, asked), model.classes_) if kind == "candidates" else np.asarray(found.y)
-    if kind == model.kind_of_y and np.ndim(model.classes_) == 2:
-        return found.y  # shares, or numbers, of several outcomes
+    if kind == model.kind_of_y and kind != "label":
+        return found.y  # shares or numbers, as the fit takes them
     if kind == "fraction":
         return evidence.fraction(found.y, ids=found.bags.ids)
     if kind == "count":

@@ -26,6 +26,7 @@ from bagwise.cli.arguments import (
     PartLabel,
     SkipBad,
     TableFile,
+    TotalColumns,
     WeightColumn,
 )
 from bagwise.cli.messages import say_fitted, say_skipped
@@ -63,6 +64,7 @@ def fit(
     candidates: CandidateColumns = None,
     known: KnownColumn = None,
     weight: WeightColumn = None,
+    totals: TotalColumns = None,
     bag_weight: BagWeightColumn = None,
     features: FeatureColumns = None,
     ignore: IgnoredColumns = None,
@@ -80,7 +82,7 @@ def fit(
     """Fit a model to what is known of bags (--label, --fraction, --count, --candidates) and write it to a file."""
     named = chosen(label, fraction, count, candidates)
     names, unused = parse_names(features), parse_names(ignore)
-    described = (weight, bag_weight, part, part_label, group, *parse_names(meta))
+    described = (weight, bag_weight, part, part_label, group, *parse_names(meta), *parse_names(totals))
     refuse_mistyped(data, (bag, known, *names_of(named), *names, *unused, *described))
     _check_model(model)
     from bagwise.cli import evidence as cli_evidence
@@ -90,7 +92,7 @@ def fit(
     stated = named or cli_evidence.usual(model)
     estimator = _estimator(model, stated, known, settings or [])
     check_outputs({"--output": output, "--set checkpoint": _checkpoint(estimator)}, (data,))
-    layout = layout_of(part, group, meta, table, skip_bad)
+    layout = layout_of(part, group, meta, table, skip_bad, totals=totals)
     wanted = with_columns_of_bags(layout, part_label, bag_weight)
     with within(memory=memory, cache=cache) if cluster is None else on_address(cluster, memory=memory):
         read = cli_evidence.read_for_fit(data, bag, stated, known, names, unused, weight=weight, layout=wanted)

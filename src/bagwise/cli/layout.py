@@ -21,6 +21,7 @@ def layout_of(
     table: Path | None,
     skip_bad: bool,
     remembered: dict[str, Any] | None = None,
+    totals: str | None = None,
 ) -> Layout:
     """The options, and what the fit found in columns that need not be there again."""
     before = remembered or {}
@@ -30,6 +31,7 @@ def layout_of(
         part or before.get("part"),
         group or before.get("group"),
         tuple(parse_names(meta) or before.get("meta") or ()),
+        tuple(parse_names(totals) or before.get("totals") or ()),
         table,
         skip_bad,
         frozenset(known - asked),
@@ -90,5 +92,5 @@ def _without(bags: Bags, column: str) -> Bags:
 
 def layout_notes(layout: Layout) -> dict[str, Any]:
     """What the model file remembers of the layout, where there is something to remember."""
-    found = {"part": layout.part, "group": layout.group, "meta": list(layout.meta)}
+    found = {"part": layout.part, "group": layout.group, "meta": list(layout.meta), "totals": list(layout.totals)}
     return {name: value for name, value in found.items() if value}

@@ -11,11 +11,12 @@ from bagwise.bags import Bags
 MOST_GROUPS = 4  # above, effects have one size for all: the search for more sizes takes too long
 
 
-def group_columns(bags: Bags) -> tuple[int, ...]:
-    """Numbers of the features that name the group of every row; none where there are no such features."""
+def group_columns(bags: Bags, most: int | None = MOST_GROUPS) -> tuple[int, ...]:
+    """Numbers of the features that name the group of every row; none where there are no such features, or too many."""
     X = _dense(bags.in_memory().X)
     columns = np.flatnonzero(np.isin(X, (0.0, 1.0)).all(axis=0) & (X == 1.0).any(axis=0))
-    named = 2 <= len(columns) <= MOST_GROUPS and bool((X[:, columns].sum(axis=1) == 1.0).all())
+    few = len(columns) >= 2 and (most is None or len(columns) <= most)
+    named = few and bool((X[:, columns].sum(axis=1) == 1.0).all())
     return tuple(columns.tolist()) if named else ()
 
 

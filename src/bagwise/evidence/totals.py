@@ -1,5 +1,6 @@
 """What bags of weighted rows state about their numbers of positives, as arrays that do not grow with the totals."""
 
+import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +69,14 @@ def expected_totals(columns: tuple[TotalStatements, ...], names: tuple[str, ...]
         middle = np.where(column.kind == COUNT, 0.5 * (column.low + column.high), column.mean)
         found.append(np.where(np.isin(column.kind, (FRACTION, COUNT)), middle + known, np.nan))
     return StatedTotals(np.stack(found, axis=1), names, shares)
+
+
+def seen_totals(bags: Bags, expected: Floats) -> str:
+    """A short text that tells bags and the numbers that they state, (B, K), from others."""
+    found = hashlib.sha256("\0".join(bags.ids).encode())
+    for part in (bags.offsets, bags.totals, expected):
+        found.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+    return found.hexdigest()[:32]
 
 
 def total_statements(statement: Evidence, bags: Bags, label_noise: float = 0.0) -> TotalStatements:

@@ -40,6 +40,7 @@ class Layout:
     part: str | None = None  # below the bags
     group: str | None = None  # above the bags: what no split may tear apart
     meta: tuple[str, ...] = ()
+    totals: tuple[str, ...] = ()  # of groups: the table then has one row per bag
     table: PathLike | None = None
     skip_bad: bool = False
     optional: frozenset[str] = frozenset()  # columns that need not be there
@@ -83,6 +84,9 @@ def read_bags(
     lacks ``known`` as knowing no instance.
     """
     layout = layout or Layout()
+    if layout.totals:
+        _refuse_beside_totals(path, layout, (known, weight), instance_labels)
+        return _from_totals(path, _bag_column(path, bag), labels, features, labels_may_be_absent, layout.totals)
     if is_of_h5(path, layout):
         _refuse_of_folder(path, (known, weight), instance_labels, features, ignore)
         return _from_folder(path, bag, labels, labels_may_be_absent, layout)
@@ -160,6 +164,39 @@ def _from_frame(
     bags, y = bags if labels else (bags, None)
     instance_y = frame[list(instance_labels)].to_numpy()[bags.rows] if instance_labels else None
     return BagData(bags, _labelled(y, bags, labels), _squeezed(instance_y), tuple(labels))
+
+
+def _from_totals(
+    path: PathLike,
+    bag: str,
+    labels: Sequence[str],
+    features: Sequence[str] | None,
+    may_be_absent: bool,
+    groups: Sequence[str],
+) -> BagData:
+    """A table with one row per bag; of its other columns only ``features`` are covariates."""
+    frame = read_table(path, bag)
+    labels = () if may_be_absent and not set(labels) <= set(frame.columns) else labels
+    others = [name for name in features or () if name not in groups]
+    _check_columns(path, frame, [*labels, *groups], others)
+    refuse_missing(path, others, frame.columns)
+    found = Bags.from_totals(frame, bag, groups, features=others, label=list(labels) or None)
+    bags, y = found if labels else (found, None)
+    return BagData(bags, _labelled(y, bags, labels), None, tuple(labels))
+
+
+def _refuse_beside_totals(path: PathLike, layout: Layout, *asked: Sequence[str | None]) -> None:
+    """A table of totals has no rows of single individuals that anything could be said of."""
+    if is_archive(path) or Path(path).is_dir():
+        raise BagDataError(
+            f"{path}: totals of groups are columns of a table ({', '.join(SUFFIXES)}) with one row per bag."
+        )
+    named = [*layout.keys(), *layout.meta, *(name for names in asked for name in names if name is not None)]
+    if named:
+        raise BagDataError(
+            f"{path}: has one row per bag and the totals of its groups (--totals), so columns of single rows, such as "
+            f"{shorten(named)}, cannot be named beside them. A table with one row per bag and group takes --weight."
+        )
 
 
 def _from_archive(

@@ -138,6 +138,9 @@ class BagGP(ChainAnswers, AnswersInClasses):
         variance that is own) and ``weights`` are what the data leave possible; conditional answers average over it.
         ``by_group`` are the sizes in the groups that the features ``columns`` name; ``size`` is their quadratic mean.
         It is empty where no groups are named.
+    totals_seen_ : str or None
+        Of a fit to totals: a fingerprint of the bags and of what they state, by which ``aggregates.group_table`` finds
+        out whether it is asked about the same ones. None of any other fit.
     size_effect_ : SizeEffect or None
         Posterior ``mean`` and ``sd`` of the coefficient of log n in the latent function; None where there is no such
         column.
@@ -153,13 +156,14 @@ class BagGP(ChainAnswers, AnswersInClasses):
         they converged; of chains the mean log likelihood in every sweep.
     """
 
-    own_attributes = ("inference_", "fallback_")
+    own_attributes = ("inference_", "fallback_", "totals_seen_")
     traces = ("trace_", "learning_trace_")
     takes_weights = True
     card = ModelCard("bag-gp", ("label", "fraction", "count", "candidates", "known"), "bagwise")
 
     inference_: str
     fallback_: str | None
+    totals_seen_: str | None
     learning_trace_: Trace | None
 
     def __init__(
@@ -243,7 +247,7 @@ class BagGP(ChainAnswers, AnswersInClasses):
         whole numbers.
         """
         self._check_settings()
-        checked = self._training_bags(bags, y)
+        checked, self.totals_seen_ = self._training_bags(bags, y), None
         of_classes = states_classes(self, y, checked, keyed=isinstance(bags, Bags))
         if sample_weight is not None and (of_classes or self.inference == "gibbs"):
             why = _ONLY_WHOLE["classes" if of_classes else "gibbs"]

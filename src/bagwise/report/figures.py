@@ -19,8 +19,6 @@ from bagwise.plots import (
     CURVES,
     PALE,
     ConfusionDisplay,
-    FractionDisplay,
-    OutcomesDisplay,
     ReliabilityDisplay,
     TraceDisplay,
     open_frame,
@@ -61,14 +59,9 @@ def roc_figure(curves: Curves) -> str:
     return _figure(draw, (4.4, 4.2))
 
 
-def fraction_figure(display: FractionDisplay) -> str:
-    """Stated against expected shares."""
-    return _figure(display.plot, (4.4, 4.2))
-
-
-def outcome_figure(display: OutcomesDisplay) -> str:
-    """Expected and stated shares of several outcomes as bars."""
-    return _figure(display.plot, (4.4, 4.2))
+def display_figure(display: Any, height: float = 4.2) -> str:
+    """Any display with a ``plot``, so many inches high."""
+    return _figure(display.plot, (4.4, height))
 
 
 def confusion_figure(truth: Any, predicted: Any, classes: Any, candidates: Any) -> str:

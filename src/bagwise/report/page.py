@@ -18,6 +18,7 @@ from bagwise.report import content, figures
 from bagwise.report.answers import Answers, collect
 from bagwise.report.bag_cards import ROWS_SHOWN, UNKNOWN, bag_cards, table_of_bags
 from bagwise.report.figures import Curves
+from bagwise.report.rates import rates_section
 from bagwise.report.templates import page_template
 
 TITLE = "What the model says about the bags"
@@ -63,6 +64,7 @@ def write_report(
         "title": title,
         "note": note,
         "bag_table": table_of_bags(answers, _labels_shown(answers), _about(about, answers)),
+        "rates": rates_section(model, answers.bags, y),
     }
     html = page_template("template.html").render(_context(model, answers, image_shape) | shown)
     write_whole(path, lambda stream: stream.write(html.encode("utf-8", errors="backslashreplace")))
@@ -186,7 +188,7 @@ def _share_picture(answers: Answers, title: str = "Shares", what: str = "positiv
         f"Each dot is a bag: the share of {what} that it states, and the share that the model expects, with its 90 % "
         "interval. Orange intervals miss the stated share; one in ten may."
     )
-    image = figures.fraction_figure(display)
+    image = figures.display_figure(display)
     return [_picture(title, meaning, image, "share inside the interval", {"bags": display.coverage})]
 
 
@@ -199,7 +201,7 @@ def _outcome_picture(answers: Answers) -> list[dict[str, str]]:
     )
     meaning = "The bags that surprise most: for each the expected shares of the outcomes above the stated ones."
     largest = {"the first bag": float(answers.surprise()[first[0]])}
-    return [_picture("Surprising bags", meaning, figures.outcome_figure(display), "surprise", largest)]
+    return [_picture("Surprising bags", meaning, figures.display_figure(display), "surprise", largest)]
 
 
 def _picture(title: str, meaning: str, image: str, measure: str, values: dict[str, float]) -> dict[str, str]:

@@ -10,6 +10,8 @@ from bagwise._text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bagwise.report.content import ReportTable
+
 ROWS_PRINTED = 100
 _NARROW = ("auc", "average_precision", "log_likelihood", "calibration_error")  # what fits beside the name of a label
 
@@ -29,6 +31,13 @@ def print_frame(frame: "pd.DataFrame") -> None:
     print_table([str(name).replace("_", " ") for name in frame.columns], texts)  # so that long ones can be broken
     if len(frame) > ROWS_PRINTED:
         typer.echo(f"and {len(frame) - ROWS_PRINTED} more; --bags OUT.csv writes them all.")
+
+
+def print_rows(table: "ReportTable") -> None:
+    """The first rows of a table that has its texts already."""
+    print_table(table.header, table.rows[:ROWS_PRINTED], table.title)
+    if len(table.rows) > ROWS_PRINTED:
+        typer.echo(f"and {len(table.rows) - ROWS_PRINTED} more rows; --output OUT.csv writes them all.")
 
 
 def print_table(header: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:

@@ -31,6 +31,7 @@ class Abilities(NamedTuple):
     fractions: bool = False  # predict_fraction and predict_count_proba
     parts: bool = False  # predict_part_proba and predict_instance_spread
     given: bool = False  # predict_proba(bags, given=…) and predict_instance_proba(bags, given=…)
+    totals: bool = False  # stated_totals, draw_cells and has_seen: what aggregates.group_table asks
     together: bool = False  # predict_both_proba: both of them at once, with one pass over the rows
 
 

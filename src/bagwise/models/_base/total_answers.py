@@ -1,7 +1,7 @@
 """Answers of a model of totals: numbers behind every row, and fractions and counts given what bags themselves state."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,9 @@ from bagwise.bags import Bags
 from bagwise.evidence.counts import CountEvidence
 from bagwise.evidence.reading import CountReading, Stated, counted, read_stated
 from bagwise.evidence.statements import LABEL, NONE, Evidence
-from bagwise.evidence.totals import StatedTotals, TotalStatements, expected_totals, total_statements
+from bagwise.evidence.totals import StatedTotals, TotalStatements, expected_totals, seen_totals, total_statements
 from bagwise.exceptions import BagDataError
+from bagwise.models._base.card import Abilities
 from bagwise.models._base.count_answers import CountAnswers
 from bagwise.predict.cells import cell_draws
 from bagwise.predict.counts import FractionSummary, check_count_range, check_level
@@ -27,8 +28,11 @@ Array = NDArray[np.float64]
 class TotalAnswers(CountAnswers):
     """``CountAnswers`` that can be conditioned on what a bag states about its own number of positives."""
 
+    abilities: ClassVar[Abilities] = CountAnswers.abilities._replace(totals=True)
+
     confidence: Any
     label_noise: float
+    totals_seen_: str | None
 
     def predict_fraction(self, bags: Any, level: float = 0.9, *, given: Any = None) -> FractionSummary:
         """Expected fraction of positives of every bag, and an interval that holds the true one this surely.
@@ -108,9 +112,13 @@ class TotalAnswers(CountAnswers):
     def stated_totals(self, bags: Any, y: Any) -> StatedTotals:
         """What bags state, read as ``fit`` reads it, as numbers of positives."""
         checked, stated = self._stated(bags, y)
-        return expected_totals(
-            self._columns_of(checked, stated), stated.names or (str(self.classes_[1]),), stated.shares
-        )
+        names = stated.names or (str(self.classes_[1]),)
+        return expected_totals(self._columns_of(checked, stated), names, stated.shares)
+
+    def has_seen(self, bags: Any, y: Any) -> bool:
+        """Whether a fit to totals was to these bags, which stated this; True where the model does not know."""
+        seen = self.totals_seen_
+        return seen is None or seen == seen_totals(self._check_bags(bags), self.stated_totals(bags, y).expected)
 
     def draw_cells(self, bags: Any, y: Any, n_draws: int = 400) -> Array:
         """Joint draws of the number of positives behind every row, given what the bags of the fit state: (S, N, K)."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bagwise.bags import Bags
 from bagwise.evidence.groups import MOST_GROUPS, group_columns
 from bagwise.evidence.reading import Stated
+from bagwise.evidence.totals import expected_totals, seen_totals
 from bagwise.exceptions import BagDataError
 from bagwise.gp.effects import NO_EFFECT, GroupEffect
 from bagwise.inference.laplace.totals import Totals, by_totals, learn_totals
@@ -47,6 +48,7 @@ def fit_totals(model: Any, bags: Bags, stated: Stated, weight: NDArray[np.float6
     model.learning_trace_ = learned.trace
     warn_if_unsettled(learned.trace)
     found = by_totals(learned.features, totals, learned.effect, learned.modes)
+    model.totals_seen_ = seen_totals(bags, expected_totals(totals.columns, (), stated.shares).expected)
     with_effect = replace(learned.features, effect=learned.effect)
     model._finish(with_effect, found.posterior, model.rule_, found.trace, found.log_evidence)
 
