@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.precincts import precincts
 
 from bagwise import BagGP, Bags
 from bagwise.aggregates import group_table
 from bagwise.report import write_report
 from bagwise.report.rates import rates_section, rates_table
-from tests.precincts import precincts
 
 
 def fitted(n_bags=12, **changes):

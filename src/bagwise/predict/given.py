@@ -44,7 +44,7 @@ def instances_given_labels(fitted: Fitted, bags: Bags, labels: Array) -> Array:
 def instances_given_counts(fitted: Fitted, bags: Bags, evidence: CountEvidence) -> Array:
     """P(yᵢ = 1 | what its bag states about its number of positives), (N, K)."""
     found = instances_given_labels(fitted, bags, evidence.labels)
-    for part, column, latent, stated in _tables(fitted, bags, evidence):
+    for part, column, latent, stated in stated_tables(fitted, bags, evidence):
         own = found[bags.offsets[part.start] : bags.offsets[part.stop], column]
         own[stated.rows.cpu().numpy()] = _given_table(latent, stated, column).cpu().numpy()
     return found
@@ -53,12 +53,14 @@ def instances_given_counts(fitted: Fitted, bags: Bags, evidence: CountEvidence) 
 def bags_given_counts(fitted: Fitted, bags: Bags, evidence: CountEvidence) -> Array:
     """P(at least one instance is positive | what the bag states about their number), (B, K)."""
     found = bags_given_labels(fitted, bags, evidence.labels)
-    for part, column, latent, stated in _tables(fitted, bags, evidence):
+    for part, column, latent, stated in stated_tables(fitted, bags, evidence):
         found[part, column][stated.bags.cpu().numpy()] = 1.0 - _none_given_table(latent, stated, column).cpu().numpy()
     return found
 
 
-def _tables(fitted: Fitted, bags: Bags, evidence: CountEvidence) -> Iterator[tuple[slice, int, LatentBags, Tabled]]:
+def stated_tables(
+    fitted: Fitted, bags: Bags, evidence: CountEvidence
+) -> Iterator[tuple[slice, int, LatentBags, Tabled]]:
     """Runs of bags and columns in which some state a table, with their latent values."""
     start = 0
     for latent in fitted.latent(bags):
@@ -73,7 +75,7 @@ def _given_table(latent: LatentBags, stated: Tabled, column: int) -> Tensor:
     """(1.12) of the rows of bags that state a table: Σ Z r / Σ Z over draws of v, in logs."""
     owner = stated.potentials.bag_of_row
     both, alone = [], []
-    for log_p, log_q in _log_chances(latent, stated, column):
+    for log_p, log_q in log_chances(latent, stated, column):
         given_v = count_posterior(log_p, log_q, stated.potentials)
         both.append((given_v.log_z[:, owner] + given_v.log_r).logsumexp(0))
         alone.append(given_v.log_z.logsumexp(0))
@@ -83,7 +85,7 @@ def _given_table(latent: LatentBags, stated: Tabled, column: int) -> Tensor:
 def _none_given_table(latent: LatentBags, stated: Tabled, column: int) -> Tensor:
     """P(no positive | statement) of bags that state a table: ψ(0) Σ Π q / Σ Z over draws of v, in logs."""
     tables, none, alone = stated.potentials, [], []
-    for log_p, log_q in _log_chances(latent, stated, column):
+    for log_p, log_q in log_chances(latent, stated, column):
         nobody = torch.zeros(len(log_q), len(tables), dtype=log_q.dtype, device=log_q.device)
         none.append(nobody.index_add(1, tables.bag_of_row, log_q).logsumexp(0))
         alone.append(count_posterior(log_p, log_q, tables).log_z.logsumexp(0))
@@ -91,7 +93,7 @@ def _none_given_table(latent: LatentBags, stated: Tabled, column: int) -> Tensor
     return torch.exp(of_none + torch.stack(none).logsumexp(0) - torch.stack(alone).logsumexp(0)).clamp(max=1.0)
 
 
-def _log_chances(latent: LatentBags, stated: Tabled, column: int) -> Iterator[tuple[Tensor, Tensor]]:
+def log_chances(latent: LatentBags, stated: Tabled, column: int) -> Iterator[tuple[Tensor, Tensor]]:
     """log P(yᵢ = 1 | v) and log P(yᵢ = 0 | v) of these rows for some draws of v at a time, (S, m) each."""
     for _, scores in latent.scores(column):
         z = scores[stated.rows].T

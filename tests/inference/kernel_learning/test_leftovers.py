@@ -1,6 +1,6 @@
 """Whether leftovers belong to the model, judged by the labels of bags that were left out."""
 
-from functools import partial
+from dataclasses import replace
 
 import gpytorch
 import numpy as np
@@ -10,18 +10,11 @@ from tests.problems import features_of
 
 from bagwise import BagDataError, BagGP, Bags, load
 from bagwise.evidence.counts import CountEvidence
-from bagwise.exceptions import NumericalError
 from bagwise.inference.engines import Limits, by_messages
-from bagwise.inference.kernel_learning.leftovers import (
-    LEAST_GAIN,
-    MOST_ROWS,
-    PARTS,
-    _dealt,
-    gain_of_leaving_out,
-    may_be_left_out,
-)
+from bagwise.inference.kernel_learning.left_out import MOST_ROWS, PARTS, dealt, gain_of_second
+from bagwise.inference.kernel_learning.leftovers import LEAST_GAIN, may_be_left_out
 from bagwise.inference.loop import SILENT
-from bagwise.models._base import count_fit
+from bagwise.models._base import by_left_out_bags
 
 D = 6
 
@@ -62,13 +55,17 @@ def judged(features, bags, evidence):
 
 def gain_on(bags, y, seed=0, infer=judged, **others):
     model = unlearned().fit(bags, y)
-    own = partial(count_fit._same_kernel, model, model.features_)
-    return gain_of_leaving_out(own, infer, bags, labels_of(y, bags, **others), seed)
+
+    def both(some):
+        kept = by_left_out_bags.same_kernel(model, model.features_, some)
+        return kept, replace(kept, leftovers=False)
+
+    return gain_of_second(both, infer, bags, labels_of(y, bags, **others), seed)
 
 
 def test_gain_is_what_models_that_never_saw_a_bag_say_about_its_label():
     bags, y = witness_among_strangers()
-    part, gain = _dealt(y[:, None].astype(float), 3), 0.0
+    part, gain = dealt(y[:, None].astype(float), 3), 0.0
     for k in range(PARTS):
         seen, new = np.flatnonzero(part != k), np.flatnonzero(part == k)
         for leftovers, sign in (("none", 1.0), ("shared", -1.0)):
@@ -81,33 +78,6 @@ def test_gain_is_what_models_that_never_saw_a_bag_say_about_its_label():
 def test_leftovers_go_where_strangers_mean_nothing_and_stay_where_one_cannot_know():
     assert gain_on(*witness_among_strangers()) > LEAST_GAIN
     assert gain_on(*nothing_to_learn()) < 0
-
-
-def test_gain_that_cannot_be_told_is_no_number():
-    def never_settles(*given):
-        raise NumericalError("it goes round in circles")
-
-    assert np.isnan(gain_on(*witness_among_strangers(), infer=never_settles))
-
-
-def test_bags_are_dealt_so_that_every_part_has_its_share_of_positives():
-    labels = np.random.default_rng(0).permutation([1.0] * 17 + [0.0] * 30 + [np.nan] * 4)[:, None]
-    part = _dealt(labels, 5)
-    for counted in (labels[:, 0] == 1, labels[:, 0] == 0, np.isnan(labels[:, 0])):
-        numbers = np.bincount(part[counted], minlength=PARTS)
-        assert numbers.max() - numbers.min() <= 1
-    assert not np.array_equal(part, _dealt(labels, 6))
-
-
-def test_wrong_labels_and_weights_count_as_they_should():
-    bags, y = witness_among_strangers()
-    plain, twice = gain_on(bags, y), gain_on(bags, y, weight=np.full(len(y), 2.0), infer=without_weights)
-    assert twice == pytest.approx(2.0 * plain)
-    assert abs(gain_on(bags, y, label_noise=0.49, infer=without_weights)) < 0.1 * abs(plain)
-
-
-def without_weights(features, bags, evidence):
-    return judged(features, bags, CountEvidence(evidence.labels, bags.sizes))
 
 
 def test_it_is_asked_where_labels_are_many_and_something_is_left_over():
@@ -124,7 +94,7 @@ def test_it_is_asked_where_labels_are_many_and_something_is_left_over():
 
 @pytest.mark.parametrize(("gain", "expected"), [(0.6, "none"), (0.4, "shared"), (float("nan"), "shared")])
 def test_auto_follows_the_gain(monkeypatch, gain, expected):
-    monkeypatch.setattr(count_fit, "gain_of_leaving_out", lambda *given: gain)
+    monkeypatch.setattr(by_left_out_bags, "gain_of_second", lambda *given: gain)
     bags, y = witness_among_strangers()
     model = BagGP(n_inducing=20, random_state=0, kernel="rbf", size_effect=False).fit(bags, y)
     assert model.leftovers_ == expected

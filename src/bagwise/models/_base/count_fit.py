@@ -1,8 +1,6 @@
 """How ``BagGP`` is fitted to labels, fractions and counts: its features, their kernel, the posterior."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from bagwise.bags import Bags
@@ -13,16 +11,14 @@ from bagwise.gp.features import Features
 from bagwise.gp.posterior import Posterior
 from bagwise.inference.engines import NEARLY, Inferred, Limits, by_bag_sites, by_mean_field, by_messages, engine_for
 from bagwise.inference.kernel_learning.learn import Learned
-from bagwise.inference.kernel_learning.leftovers import LEAST_GAIN as LEAST
-from bagwise.inference.kernel_learning.leftovers import gain_of_leaving_out, may_be_left_out
-from bagwise.inference.loop import SILENT, Trace, Watch
+from bagwise.inference.loop import Trace, Watch
 from bagwise.inference.rows_at_hand import rows_at_hand
+from bagwise.models._base.by_left_out_bags import with_leftovers_or_without
 from bagwise.models._base.chains import ChainSettings, forget_chains, gibbs_sampler, runner_of, sample
 from bagwise.models._base.count_kernel import learned_features
 from bagwise.models._base.learned_kernel import warn_if_unsettled
 from bagwise.models._base.learned_nothing import warn_if_alike, warn_if_constant_is_as_good
 
-_SWEEPS = 200  # of messages within which a judge must have settled
 LARGEST_REPEATED = 1_000_000  # individuals that get a row each where an inference cannot do with weights
 
 
@@ -42,7 +38,7 @@ def fit_counts(model: Any, bags: Bags, counts: CountInput) -> None:
     model.inference_ = chosen
     with rows_at_hand(bags):
         features = kept_or_learned(model, lambda: learned_features(model, bags, counts))
-        features = _with_leftovers_or_without(model, features, bags, counts.evidence)
+        features = with_leftovers_or_without(model, features, bags, counts.evidence)
         infer = _by_gibbs if model.inference_ == "gibbs" else _inferred
         found = infer(model, features, bags, counts.evidence)
     model._finish(features, found.posterior, model.rule_, found.trace, found.log_evidence)
@@ -70,36 +66,6 @@ def kept_or_learned(model: Any, learn: Callable[[], Learned]) -> Features:
     model.learning_trace_ = learned.trace
     warn_if_unsettled(learned.trace)
     return learned.features
-
-
-# ---------------------------------------------------------------- leftovers
-
-
-def _with_leftovers_or_without(model: Any, features: Features, bags: Bags, evidence: CountEvidence) -> Features:
-    """As the user wants it; "auto" asks bags that were left out, where a kernel was learned from labels."""
-    if model.leftovers != "auto":
-        return replace(features, leftovers=model.leftovers == "shared")
-    trace = model.learning_trace_
-    asks = trace is not None and not trace.interrupted and model.inference_ in ("ep", "bag-ep")
-    if not asks or not may_be_left_out(features, bags, evidence):
-        return features
-    own, judge = partial(_same_kernel, model, features), partial(_judged, model)
-    return replace(features, leftovers=not gain_of_leaving_out(own, judge, bags, evidence, model.seed_) > LEAST)
-
-
-def _same_kernel(model: Any, features: Features, some: Bags) -> Features:
-    """Features of some bags alone, with inducing inputs of their own and the kernel that was learned from all."""
-    principal = "principal" if features.origin.endswith("principal directions") else None
-    width = None if features.projection is None else features.projection.shape[1]
-    made: Features = model._make_features(some, features.kernel, inducing=principal, project=width)
-    return replace(made, size_range=features.size_range)
-
-
-def _judged(model: Any, features: Features, bags: Bags, evidence: CountEvidence) -> Inferred:
-    """By the engine of the model, as far as a judge needs it."""
-    if model.inference_ == "ep":
-        return by_messages(features, bags, evidence, Limits(_SWEEPS, None, SILENT))
-    return by_bag_sites(features, bags, evidence, Limits(None, NEARLY, SILENT), model.seed_)
 
 
 # ---------------------------------------------------------------- inference

@@ -14,6 +14,7 @@ from bagwise.inference.engines import engine_for
 from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
 from bagwise.inference.kernel_learning.size_effect import LEAST_GAIN, gain_of_sizes, may_have_sizes
 from bagwise.inference.loop import Trace, Watch
+from bagwise.models._base.by_left_out_bags import prefer_second
 from bagwise.models._base.first_features import (
     asks_for_sizes,
     first_features,
@@ -108,7 +109,7 @@ def _learned(
 
     It begins at the kernel of ``begin``, or goes on ``after`` a search among kinds of kernel.
     Where messages can judge no kernel at all, one site per bag does. Where numbers of positives are stated exactly and
-    hardly tell one kernel from another, the first one stays.
+    hardly tell one kernel from another, the first one stays unless bags that were left out prefer another.
     """
     if not model.learn or not counts.evidence.observed().any():
         return Learned(features, None)
@@ -122,7 +123,10 @@ def _learned(
     learned = _search(model, features, bags, counts, how)
     if only_labels and not by_bags and learned.trace is not None and _found_nothing(learned.trace):
         learned = _search(model, features, bags, counts, how._replace(by_bags=True, after=after))
-    return learned if choosing else unless_flat(features, learned, least)
+    if choosing:
+        return learned
+    preferred = partial(prefer_second, model, features, bags=bags, evidence=counts.evidence)
+    return unless_flat(features, learned, least, preferred)
 
 
 def _has_large_bags(model: Any, bags: Bags, counts: CountInput) -> bool:

@@ -3,10 +3,12 @@
 Where the fractions of bags hardly vary, the log evidence is almost flat, and its highest point is where chance put it:
 often a rough kernel of large variance, whose answers are too sure. The first kernel, at the centre of the prior, is a
 model without free parameters. One that has p of them, chosen by what n bags state, is the more probable one only if it
-gains more than ½ p log n nats (Schwarz 1978).
+gains more than ½ p log n nats (Schwarz 1978). Where it gains less, what bags state that were left out decides, if there
+are enough of them: a smooth kernel that explains these better is a finding, however little the log evidence gained.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +19,7 @@ from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.inference.loop import Trace
 
 _FLAT = "flat: the kernel stays"
+_ASKED = "flat: bags left out chose the kernel"
 
 
 def too_little(first: Features, begin: Features | None, n_bags: int) -> float | None:
@@ -29,13 +32,17 @@ def too_little(first: Features, begin: Features | None, n_bags: int) -> float | 
     return 0.5 * len(_parameters(first)) * math.log(n_bags)
 
 
-def unless_flat(first: Features, learned: Learned, least: float | None) -> Learned:
-    """What was learned, or the first features where that gained no more than ``least``."""
+def unless_flat(
+    first: Features, learned: Learned, least: float | None, preferred: Callable[[Features], bool] | None = None
+) -> Learned:
+    """What was learned, or the first features where that gained no more than ``least`` and is not ``preferred``."""
     trace = learned.trace
     if least is None or trace is None or trace.interrupted or not len(trace):
         return learned
     if float(trace.values.max() - trace.values[0]) > least:
         return learned
+    if preferred is not None and preferred(learned.features):
+        return learned._replace(trace=replace(trace, name=f"{trace.name}, {_ASKED}"))
     return Learned(first, replace(trace, name=f"{trace.name}, {_FLAT}"))
 
 
@@ -59,6 +66,8 @@ def starts_told(trace: Trace) -> str:
     end = (
         "that is too little to tell kernels apart, so the first one stays"
         if stays(trace)
+        else "that is too little to tell kernels apart, but bags that were left out prefer the best of them"
+        if trace.name.endswith(_ASKED)
         else f"start {1 + int(np.argmax(trace.gains))} was the best"
     )
     return f"{len(trace.gains)} starts gained {each} nats of log evidence; {end}"
