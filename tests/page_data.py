@@ -37,6 +37,7 @@ def _of_bring_your_data(folder: Path) -> None:
     table, truth = _cells("cancer", 2)
     table.assign(is_tumour=truth).to_csv(folder / "test_cells.csv", index=False)
     _shares_and_ranges(folder)
+    _of_elections(folder)
     _photographs(folder)
     _features_of_slides(folder)
     for path in ("slides.npz", "musk1.npz"):
@@ -102,6 +103,13 @@ def _of_scale(folder: Path) -> None:
     table.to_parquet(folder / "cells.parquet")
 
 
+def _of_elections(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    people = rng.integers(20, 100, (12, 2))
+    table = pd.DataFrame(people, columns=["young", "old"]).assign(precinct=[f"{b:03}" for b in range(12)])
+    table.assign(votes=rng.binomial(people, [0.3, 0.7]).sum(1)).to_csv(folder / "precincts.csv", index=False)
+
+
 def _of_the_first_tutorial(folder: Path) -> None:
     _write_cells(folder, "tumour", "cells.csv", "new_cells.csv", "test_cells.csv")
 
@@ -110,6 +118,7 @@ _NEEDED = {
     "README.md": _of_the_readme,
     "docs/bring_your_data.md": _of_bring_your_data,
     "docs/guide/compare.md": _of_compare,
+    "docs/guide/elections.md": _of_elections,
     "docs/guide/labelling.md": _of_labelling,
     "docs/guide/slides.md": _of_slides,
     "docs/scale.md": _of_scale,

@@ -163,6 +163,11 @@ def test_compare_page_does_what_it_says(ran):
 
 @guide("docs/guide/elections.md")
 def test_elections_page_does_what_it_says(ran):
+    rates, check = ran["rates"], ran["check"]
+    assert ((rates.lower[0, :, 0] < [0.25 + 0.05, 0.7 + 0.05]) & (rates.upper[0, :, 0] > [0.25, 0.7])).all()
+    assert "composition" in check.sentence
+    np.testing.assert_allclose(ran["party_rates"].mean[0].sum(axis=1), 1.0)
+    np.testing.assert_allclose(ran["party_rates"].mean[0], [[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], atol=0.1)
     truth, votes = ran["vote_chance"](ran["bags"].X), ran["votes"]
     best = np.mean((truth > 0.5) == votes)
     for model in (ran["process"], ran["machine"]):
