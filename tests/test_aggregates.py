@@ -1,12 +1,14 @@
 """Tables of groups, what stands beside them, and the check of the assumption that they rest on."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom, norm
 
 from bagwise import BagGP, Bags
-from bagwise.aggregates import composition_check, group_table
+from bagwise.aggregates import CLEAR, composition_check, group_table
 from bagwise.exceptions import BagDataError, BagDataWarning
 
 GROUPS = ["young", "old"]
@@ -39,9 +41,25 @@ def test_composition_check_is_quiet_where_rates_are_the_same_everywhere():
     bags, positive, _ = precincts(40)
     y = positive.sum(1)
     model = BagGP(evidence="count", learn=False, group_effect=0.05, random_state=0).fit(bags, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BagDataWarning)
+        check = composition_check(model, bags, y, n_draws=50)
+    assert not check.differs.any()
+    assert "support, but cannot prove" in check.sentence
+    assert check.gain < -CLEAR
+
+
+def test_composition_check_does_not_warn_where_the_log_evidence_clearly_prefers_the_assumption():
+    bags, positive, _ = precincts(40, tied=3.0)
+    y = positive.sum(1)
+    model = BagGP(evidence="count", learn=False, group_effect=0.05, random_state=0).fit(bags, y)
+    with pytest.warns(BagDataWarning, match="do not support"):
+        gain = composition_check(model, bags, y, n_draws=50).gain
+    model.log_evidence_ += gain + CLEAR + 0.1
     check = composition_check(model, bags, y, n_draws=50)
     assert not check.differs.any()
-    assert "within" in check.sentence
+    assert "the data support, but cannot prove" in check.sentence
+    assert f"−{CLEAR + 0.1:.1f} nats" in check.sentence
 
 
 def test_to_arviz_holds_the_draws_by_set_group_and_outcome():

@@ -134,8 +134,8 @@ def composition_check(
     """How much rests on the assumption that rates do not go with the composition of a bag.
 
     Fits the model a second time, with the shares of the groups in the bag as further features, and compares the rates
-    of all bags together. Warns, in a plain sentence, where the two disagree: their ranges do not overlap, or the
-    rate of the second lies outside of the range of the first and the log evidence does not clearly prefer the first.
+    of all bags together. Warns, in a plain sentence, where the rate of the second lies outside of the range of the
+    first, unless the log evidence clearly prefers the first (by more than 3 nats); then the sentence says that.
     Rates that go with the composition in a straight line cannot be noticed: they look like other constant rates.
     """
     plain = group_table(model, bags, y, groups=groups, level=level, n_draws=n_draws)
@@ -148,34 +148,33 @@ def composition_check(
     second = clone(model).fit(wider, y)
     other = group_table(second, wider, y, groups=names, level=level, n_draws=n_draws)
     gain = float(np.sum(second.log_evidence_) - np.sum(model.log_evidence_))
-    apart = _disagree(plain, other, gain)
-    sentence = _verdict(plain, other, apart, gain)
+    outside = (other.mean[0] < plain.lower[0]) | (other.mean[0] > plain.upper[0])
+    apart: NDArray[np.bool_] = outside & (gain > -CLEAR)
+    sentence = _verdict(plain, other, outside, gain)
     if apart.any():
         warn_user(sentence, BagDataWarning)
     return CompositionCheck(plain, other, apart, gain, sentence)
 
 
-def _disagree(plain: GroupTable, other: GroupTable, gain: float) -> NDArray[np.bool_]:
-    overlap = (plain.lower[0] <= other.upper[0]) & (plain.upper[0] >= other.lower[0])
-    outside = (other.mean[0] < plain.lower[0]) | (other.mean[0] > plain.upper[0])
-    found: NDArray[np.bool_] = ~overlap | (outside & (gain > -CLEAR))
-    return found
-
-
-def _verdict(plain: GroupTable, other: GroupTable, apart: NDArray[np.bool_], gain: float) -> str:
-    if not apart.any():
+def _verdict(plain: GroupTable, other: GroupTable, outside: NDArray[np.bool_], gain: float) -> str:
+    if not outside.any():
         gap = np.nanmax(np.abs(plain.mean[0] - other.mean[0]))
         return (
             f"With the composition of the bags as a feature the rates change by {gap:.2f} at most, which is within "
             "their ranges. This does not prove that rates do not go with composition; the bounds show what is certain."
         )
-    group, outcome = np.argwhere(apart)[0]
+    group, outcome = np.argwhere(outside)[0]
+    support = "do not support" if gain > -CLEAR else "support, but cannot prove"
     return (
-        f"The rate of {plain.groups[group]!r} rests on an assumption that the data do not support: that rates do not "
+        f"The rate of {plain.groups[group]!r} rests on an assumption that the data {support}: that rates do not "
         f"go with the composition of a bag. It is {_ranged(plain, group, outcome)} under this assumption and "
-        f"{_ranged(other, group, outcome)} with the composition as a feature (log evidence {gain:+.1f}). "
+        f"{_ranged(other, group, outcome)} with the composition as a feature (log evidence {_signed(gain)}). "
         f"Only the bounds, {plain.least[0, group, outcome]:.2f} to {plain.most[0, group, outcome]:.2f}, are certain."
     )
+
+
+def _signed(nats: float) -> str:
+    return f"{'+' if nats >= 0 else '−'}{abs(nats):.1f} nats"
 
 
 def _ranged(table: GroupTable, group: int, outcome: int) -> str:

@@ -19,11 +19,20 @@ LabelColumns = Annotated[
 ]
 FractionColumn = Annotated[
     str | None,
-    typer.Option("--fraction", metavar="COL", help="Column with the fraction of positives in the bag, 0 to 1."),
+    typer.Option(
+        "--fraction",
+        metavar="COL[,COL]",
+        help="Column with the fraction of positives in the bag, 0 to 1; or several with the shares of outcomes.",
+    ),
 ]
 CountColumns = Annotated[
     str | None,
-    typer.Option("--count", metavar="LO,HI", help="Columns with the lowest and highest number of positives."),
+    typer.Option(
+        "--count",
+        metavar="COL or LO,HI",
+        help="Column with the number of positives, two with the lowest and the highest number, or more with the "
+        "numbers of outcomes.",
+    ),
 ]
 CandidateColumns = Annotated[
     str | None,
