@@ -184,7 +184,9 @@ def adult(options):
         ):
             found, seconds = fitted(model, bags, shares)
             area_ = roc_auc_score(y[test], found.predict_instance_proba(X[test])[:, 1])
-            print(f"| {type(model).__name__} | fractions, {name} | {area_:.3f} | {seconds:.0f} |", flush=True)
+            learning = found.fit_record().learning
+            how = "" if learning is None else f", {learning.name}"
+            print(f"| {type(model).__name__}{how} | fractions, {name} | {area_:.3f} | {seconds:.0f} |", flush=True)
 
 
 def _adult(folder):
