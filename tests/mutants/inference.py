@@ -361,6 +361,38 @@ MUTANTS = [
         ("steps grow instead of dying out", "(1.0 + math.cos(math.pi", "(1.0 - math.cos(math.pi"),
     ),
     *mutants_of(
+        "inference/kernel_learning/left_out.py",
+        "models/_base/test_by_left_out_bags.py",
+        (
+            "models are judged by bags that they have seen",
+            "bags[new], evidence.of_bags(new)",
+            "bags[seen], evidence.of_bags(seen)",
+        ),
+        (
+            "the first model is preferred",
+            "log_probabilities[1] - log_probabilities[0]",
+            "log_probabilities[0] - log_probabilities[1]",
+        ),
+    ),
+    *mutants_of(
+        "models/_base/by_left_out_bags.py",
+        "models/_base/test_by_left_out_bags.py",
+        ("a learned kernel pays nothing for its parameters", "> n_parameters", "> -n_parameters"),
+        ("who asks changes the seed", "    model.seed_ = seed ", "    # model.seed_ = seed "),
+    ),
+    *mutants_of(
+        "predict/statements.py",
+        "predict/test_statements.py",
+        ("statements are summed over draws", " - np.log(len(each))", ""),
+        ("labels are never wrong", "noise + (1.0 - 2.0 * noise) *", "(1.0 - 0.0 * noise) *"),
+    ),
+    *mutants_of(
+        "aggregates.py",
+        "test_aggregates.py cli/test_rates.py",
+        ("bags that were not in the fit get rates", "    _refuse_unseen(model, bags, y)\n", ""),
+        ("the composition always warns", "outside & (gain > -CLEAR)", "outside"),
+    ),
+    *mutants_of(
         "inference/kernel_learning/search.py",
         "inference/kernel_learning/test_search_in_numbers.py",
         (
