@@ -41,6 +41,7 @@ def test_rates_are_those_of_the_group_table(frame, places):
     table = expected(frame)
     np.testing.assert_allclose(written["mean"], table.mean.ravel(), atol=1e-6)
     np.testing.assert_allclose(written["most"], table.most.ravel())
+    assert written["outcome"].tolist() == ["votes", "votes"]
     assert f"{table.mean[0, 0, 0]:.3f}" in shown
 
 

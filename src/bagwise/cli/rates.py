@@ -1,5 +1,6 @@
 """``bagwise rates``: rates of groups from totals."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -62,8 +63,10 @@ def rates(
     else:
         sets = "bags" if each else None
         table = group_table(saved.estimator, found.bags, found.y, groups=named, sets=sets, level=level)
-    outcomes = (stated or fitted(saved, data)).names
-    print_rows(rates_table(table, outcomes if len(outcomes) == len(table.outcomes) else None))
+    columns = (stated or fitted(saved, data)).names
+    if len(columns) == len(table.outcomes):
+        table = replace(table, outcomes=columns)
+    print_rows(rates_table(table))
     if verdict is not None:
         typer.echo(verdict.sentence)
     if output is not None:

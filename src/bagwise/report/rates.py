@@ -56,9 +56,9 @@ def checked(
         return composition_check(model, bags, y, groups=groups, level=level, n_draws=DRAWS)
 
 
-def rates_table(table: GroupTable, outcomes: Sequence[str] | None = None) -> ReportTable:
+def rates_table(table: GroupTable) -> ReportTable:
     """One row for every set of bags, group and outcome."""
-    names, several = outcomes or table.outcomes, len(table.sets) > 1
+    names, several = table.outcomes, len(table.sets) > 1
     rows = [
         (*((table.sets[s],) if several else ()), table.groups[g], *_named(names, o), *_told(table, (s, g, o)))
         for s, g, o in np.ndindex(table.mean.shape)
