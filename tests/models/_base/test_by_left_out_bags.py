@@ -68,4 +68,21 @@ def test_gain_is_what_models_that_never_saw_a_bag_say_about_its_number(monkeypat
     assert gains[0] == pytest.approx(expected, abs=5e-3)
 
 
+def test_interrupted_question_leaves_a_model_that_answers(monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(by_left_out_bags, "gain_of_second", interrupted)
+    bags, _ = smooth_numbers(n_bags=44, size=2)
+    coins = np.random.default_rng(0).binomial(2, 0.5, len(bags))
+    for model, y in (
+        (BagGP(evidence="count", n_inducing=10, random_state=0), coins),
+        (BagGP(n_inducing=3, random_state=0), np.arange(len(bags)) % 2),
+    ):
+        with pytest.raises(KeyboardInterrupt, match="the best one found is kept"):
+            model.fit(bags, y)
+        assert model.leftovers_ == "shared"
+        assert np.isfinite(model.predict_proba(bags)).all()
+
+
 original = by_left_out_bags.gain_of_second

@@ -17,7 +17,10 @@ _SWEEPS = 200  # of messages within which a judge must have settled
 
 
 def with_leftovers_or_without(model: Any, features: Features, bags: Bags, evidence: CountEvidence) -> Features:
-    """As the user wants it; "auto" asks bags that were left out, where a kernel was learned from labels."""
+    """As the user wants it; "auto" asks bags that were left out, where a kernel was learned from labels.
+
+    Who interrupts the asking keeps what was learned, with leftovers.
+    """
     if model.leftovers != "auto":
         return replace(features, leftovers=model.leftovers == "shared")
     trace = model.learning_trace_
@@ -29,7 +32,11 @@ def with_leftovers_or_without(model: Any, features: Features, bags: Bags, eviden
         kept = same_kernel(model, features, some)
         return kept, replace(kept, leftovers=False)
 
-    gain = gain_of_second(both, partial(_judged, model), bags, evidence, model.seed_)
+    try:
+        gain = gain_of_second(both, partial(_judged, model), bags, evidence, model.seed_)
+    except KeyboardInterrupt:
+        model.learning_trace_ = replace(trace, interrupted=True)
+        return features
     return replace(features, leftovers=not gain > LEAST_GAIN)
 
 

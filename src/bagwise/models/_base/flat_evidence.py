@@ -41,9 +41,13 @@ def unless_flat(
         return learned
     if float(trace.values.max() - trace.values[0]) > least:
         return learned
-    if preferred is not None and preferred(learned.features):
-        return learned._replace(trace=replace(trace, name=f"{trace.name}, {_ASKED}"))
-    return Learned(first, replace(trace, name=f"{trace.name}, {_FLAT}"))
+    stayed = replace(trace, name=f"{trace.name}, {_FLAT}")
+    try:
+        if preferred is not None and preferred(learned.features):
+            return learned._replace(trace=replace(trace, name=f"{trace.name}, {_ASKED}"))
+    except KeyboardInterrupt:
+        stayed = replace(stayed, interrupted=True)
+    return Learned(first, stayed)
 
 
 def stays(trace: Trace) -> bool:
