@@ -9,6 +9,8 @@ that one. A labelling of all bags is not explained by such a model. So classes a
 2. again and again: some sweeps with the guesses taken for classes; the new guess of a bag is its most probable
    candidate by what all OTHER bags say (its cavity), so that no guess confirms itself.
 
+Every class is guessed about as often as it is named (``class_law.py``): strictly so at first, loosely later on.
+
 Kernels are judged by the log evidence of the guesses, which lies below that of the sets. The posterior given the
 guesses and the one given the sets, reached from there, are compared by how probable they make the sets of bags left out
 (``ClassPropagation.left_out``).
@@ -29,9 +31,11 @@ from bagwise.evidence.classes import ClassEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features
 from bagwise.inference.chunks import Chunk, in_memory
+from bagwise.inference.class_law import held_to_law
 from bagwise.inference.class_propagation import ClassPropagation
 
 _ROUNDS, _STEPS = 12, 2  # of guesses at most, and of the engine for each
+_STRICT, _SLACK = 4, 1.0  # rounds in which classes are guessed as often as they are named, and how loosely afterwards
 
 
 def leaves_choice(table: Tensor) -> bool:
@@ -42,9 +46,9 @@ def leaves_choice(table: Tensor) -> bool:
 def guess_classes(engine: ClassPropagation, chunks: Sequence[Chunk]) -> Tensor:
     """Move an engine that has not begun to where guesses lead it; returns the last of them, (B, K + 1), its table."""
     sets, scores = engine.table, _regressed(chunks)
-    for _ in range(_ROUNDS):
-        guesses = _best(sets, scores)
-        if torch.equal(guesses, engine.table):
+    for rounds in range(_ROUNDS):
+        guesses = _best(sets, held_to_law(sets, scores, 0.0 if rounds < _STRICT else _SLACK))
+        if torch.equal(guesses, engine.table) and rounds >= _STRICT:
             break
         engine.table = guesses
         engine.calm()
@@ -73,7 +77,7 @@ def guessed_classes(features: Features, bags: Bags, evidence: ClassEvidence, see
         try:
             found, left_out = guess_classes(engine, chunks), engine.left_out(sets)
         except NumericalError:
-            found, left_out = _best(sets, _regressed(chunks)), -math.inf
+            found, left_out = _best(sets, held_to_law(sets, _regressed(chunks), 0.0)), -math.inf
     table[chosen] = found.cpu().numpy()
     return Guessed(ClassEvidence(table, evidence.offsets), left_out)
 
