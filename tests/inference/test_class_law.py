@@ -1,9 +1,11 @@
 """How often classes are guessed."""
 
+import math
+
 import pytest
 import torch
 
-from bagwise.inference.class_law import held_to_law
+from bagwise.inference.class_law import departure, held_to_law
 
 
 def some_sets(n_bags=60, n_classes=4):
@@ -50,3 +52,22 @@ def test_none_of_them_and_classes_that_nobody_names_are_under_no_law():
     assert bool(torch.isfinite(change).all())
     assert change[:, 2:].abs().max() == 0.0
     assert float(change[0, 0]) < float(change[0, 1])
+
+
+def test_departure_counts_nats_between_guesses_and_law():
+    """Forty bags that name two classes each: nothing where both are as probable, log 2 a bag where one has them all."""
+    table = torch.tensor([[True, True, False, False]]).expand(40, 4)
+    even = torch.zeros(40, 4, dtype=torch.float64)
+    assert departure(table, even) == pytest.approx(0.0, abs=1e-9)
+    assert departure(table, even + torch.tensor([60.0, 0.0, 0.0, 0.0])) == pytest.approx(40 * math.log(2.0))
+    assert departure(table, even + torch.tensor([0.0, 0.0, 60.0, 60.0])) == pytest.approx(
+        0.0, abs=1e-9
+    )  # no candidates
+
+
+def test_bags_without_candidates_depart_from_no_law():
+    table = torch.tensor([[True, True, False], [False, False, True]])
+    alone = departure(table[:1], torch.tensor([[2.0, 0.0, 0.0]], dtype=torch.float64))
+    both = departure(table, torch.tensor([[2.0, 0.0, 0.0], [5.0, 0.0, 0.0]], dtype=torch.float64))
+    assert both == pytest.approx(alone)
+    assert alone > 0.1

@@ -15,7 +15,7 @@ from bagwise.gp.features import Features
 from bagwise.inference.chunks import Chunk, in_memory
 from bagwise.inference.class_mean_field import ClassMeanField
 from bagwise.inference.class_propagation import ClassPropagation
-from bagwise.inference.class_start import guess_classes, leaves_choice
+from bagwise.inference.class_start import guess_classes, judged_left_out, leaves_choice
 from bagwise.inference.engines import Inferred, Limits, climbed_bound
 from bagwise.inference.loop import iterate
 
@@ -23,8 +23,8 @@ from bagwise.inference.loop import iterate
 def by_class_sites(features: Features, bags: Bags, evidence: ClassEvidence, limits: Limits, seed: int) -> Inferred:
     """One site per bag and class: from guesses, given these and given the sets, where bags have several candidates.
 
-    The answer is the one that makes the sets of bags left out more probable. Where neither settles, and where every bag
-    has one class, it is the one that is reached from the prior; an error where that does not settle.
+    The answer is the one that explains the sets of bags left out better (``judged_left_out``). Where neither settles,
+    and where every bag has one class, it is the one that is reached from the prior; an error where that does not settle.
     """
     chosen = np.flatnonzero(evidence.observed()[:, 0])
     model = ProbitClasses(evidence.of_bags(chosen))
@@ -50,7 +50,7 @@ def _from_guesses(engine: ClassPropagation, chunks: Sequence[Chunk], limits: Lim
             engine.table = table
             engine.calm()
             inferred = _settled(engine, limits)
-            found.append(_Answer(inferred, engine.left_out(sets)))
+            found.append(_Answer(inferred, judged_left_out(engine, sets)))
             if inferred.trace.interrupted:
                 break
     return found

@@ -22,10 +22,25 @@ _ROUNDS, _TOLERANCE = 200, 1e-3  # of the iteration for log ω, which guesses ne
 
 def held_to_law(table: Tensor, scores: Tensor, slack: float) -> Tensor:
     """Log odds (B, K + 1) plus log ω of (16.3); "none of them", last, is under no law."""
-    logs = scores[:, :-1].double().masked_fill(~table[:, :-1], -torch.inf)
-    logs, possible = (part[table[:, :-1].any(1)] for part in (logs, table[:, :-1].double()))
-    law = (possible / possible.sum(1, keepdim=True)).sum(0)
-    return scores + torch.nn.functional.pad(_log_weights(logs, law, slack), (0, 1))
+    return scores + torch.nn.functional.pad(_log_weights(*_under_law(table, scores), slack), (0, 1))
+
+
+def departure(table: Tensor, scores: Tensor) -> float:
+    """By how many nats an answer departs from the law, at slack 1: Σ_k c_k log(c_k / n_k), c_k = Σ_b w_bk of ω = 1.
+
+    Answers that use few classes explain the sets of bags left out as well as right ones do; this tells them apart.
+    """
+    logs, law = _under_law(table, scores)
+    guessed = torch.softmax(logs, dim=1).sum(0)
+    return float(torch.special.xlogy(guessed, guessed / law.clamp(min=torch.finfo(law.dtype).tiny)).sum())
+
+
+def _under_law(table: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Log odds of the candidates (b, K), −∞ for others, and the law n (K,), of the bags that have candidates."""
+    named = table[:, :-1].any(1)
+    possible = table[named, :-1]
+    logs = scores[named, :-1].double().masked_fill(~possible, -torch.inf)
+    return logs, (possible / possible.sum(1, keepdim=True, dtype=torch.float64)).sum(0)
 
 
 def _log_weights(logs: Tensor, law: Tensor, slack: float) -> Tensor:

@@ -31,7 +31,7 @@ from bagwise.evidence.classes import ClassEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.gp.features import Features
 from bagwise.inference.chunks import Chunk, in_memory
-from bagwise.inference.class_law import held_to_law
+from bagwise.inference.class_law import departure, held_to_law
 from bagwise.inference.class_propagation import ClassPropagation
 
 _ROUNDS, _STEPS = 12, 2  # of guesses at most, and of the engine for each
@@ -59,11 +59,16 @@ def guess_classes(engine: ClassPropagation, chunks: Sequence[Chunk]) -> Tensor:
     return engine.table
 
 
+def judged_left_out(engine: ClassPropagation, sets: Tensor) -> float:
+    """How well the sets of bags left out are explained, less what the answer departs from the law of the guesses."""
+    return engine.left_out(sets) - departure(sets, engine.left_out_odds())
+
+
 class Guessed(NamedTuple):
     """What guesses lead to at some kernel."""
 
     evidence: ClassEvidence  # every bag that states something has one class
-    left_out: float  # log probability of the sets of bags left out; −∞ where sites failed on the way
+    left_out: float  # by ``judged_left_out``; −∞ where sites failed on the way
 
 
 def guessed_classes(features: Features, bags: Bags, evidence: ClassEvidence, seed: int) -> Guessed:
@@ -75,7 +80,7 @@ def guessed_classes(features: Features, bags: Bags, evidence: ClassEvidence, see
         engine = ClassPropagation(chunks, features.n_columns, features.device, seed)
         sets = engine.table
         try:
-            found, left_out = guess_classes(engine, chunks), engine.left_out(sets)
+            found, left_out = guess_classes(engine, chunks), judged_left_out(engine, sets)
         except NumericalError:
             found, left_out = _best(sets, held_to_law(sets, _regressed(chunks), 0.0)), -math.inf
     table[chosen] = found.cpu().numpy()
