@@ -24,7 +24,7 @@ def by_class_sites(features: Features, bags: Bags, evidence: ClassEvidence, limi
     """One site per bag and class: from guesses, given these and given the sets, where bags have several candidates.
 
     The answer is the one that explains the sets of bags left out better (``judged_left_out``). Where neither settles,
-    and where every bag has one class, it is the one that is reached from the prior; an error where that does not settle.
+    and where every bag has one class, it is the one that is reached from the prior: an error if that does not settle.
     """
     chosen = np.flatnonzero(evidence.observed()[:, 0])
     model = ProbitClasses(evidence.of_bags(chosen))
