@@ -109,3 +109,16 @@ def test_range_for_a_new_precinct_holds_the_effects_of_precincts():
     assert widths[0] == pytest.approx(expected, rel=0.2)
     assert widths[1] < 0.2 * widths[0]
     assert widths[1] > np.subtract(*binom.ppf([0.95, 0.05], 5_000, 0.6)) / 5_000 - 0.005
+
+
+def test_bounds_of_a_precinct_that_states_nothing_are_nobody_and_everybody():
+    bags, positive, people = precincts(6)
+    y = positive.sum(1).astype(float)
+    y[2] = np.nan
+    model = BagGP(evidence="count", learn=False, group_effect=0.2, random_state=0).fit(bags, y)
+    each = group_table(model, bags, y, sets="bags", n_draws=20)
+    np.testing.assert_allclose(each.least[2, :, 0], 0.0)
+    np.testing.assert_allclose(each.most[2, :, 0], 1.0)
+    whole = group_table(model, bags, y, n_draws=20)
+    weights = people / people.sum(0)
+    np.testing.assert_allclose(whole.most[0, :, 0], (weights * each.most[:, :, 0]).sum(0))

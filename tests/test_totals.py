@@ -63,3 +63,16 @@ def test_bad_weights_are_refused_with_their_row(weight, message):
 def test_two_rows_of_one_bag_are_no_table_of_totals():
     with pytest.raises(BagDataError, match="one row per bag"):
         Bags.from_totals(pd.concat([TABLE, TABLE]), "precinct", ["men", "women"])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -1, 2.5, "many"])
+def test_number_of_people_that_is_none_is_refused_by_its_bag_and_group(wrong):
+    table = pd.DataFrame({"precinct": ["007", "012"], "young": [5, 6], "old": [3, 4]}).astype({"old": object})
+    table.loc[1, "old"] = wrong
+    with pytest.raises(BagDataError, match=r"column 'old': bag '012' holds .*whole number of at least 0"):
+        Bags.from_totals(table, "precinct", ["young", "old"])
+
+
+def test_table_of_totals_without_rows_is_refused():
+    with pytest.raises(BagDataError, match="has no rows"):
+        Bags.from_totals(pd.DataFrame({"precinct": [], "young": [], "old": []}), "precinct", ["young", "old"])

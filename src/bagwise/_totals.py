@@ -23,7 +23,7 @@ def row_weights(weight: Any, n_rows: int) -> Ints | None:
     if given.shape != (n_rows,):
         raise BagDataError(f"weight: expected one whole number per row ({n_rows}), got shape {given.shape}.")
     values = _numbers(given)
-    wrong = np.flatnonzero(~((values >= 0) & (values <= LARGEST_TOTAL) & (values == np.floor(values))))
+    wrong = _not_whole(values)
     if len(wrong):
         row = int(wrong[0])
         raise BagDataError(
@@ -31,6 +31,11 @@ def row_weights(weight: Any, n_rows: int) -> Ints | None:
             "number of at least 0."
         )
     return values.astype(np.int64)
+
+
+def _not_whole(values: NDArray[np.float64]) -> Ints:
+    """Places of what is no number of individuals."""
+    return np.flatnonzero(~((values >= 0) & (values <= LARGEST_TOTAL) & (values == np.floor(values))))
 
 
 def _numbers(given: NDArray[Any]) -> NDArray[np.float64]:
@@ -69,9 +74,25 @@ def rows_of_totals(
     if len(repeated):
         raise BagDataError(
             f"column {bag!r}: {shorten(repeated)} stands in more than one row; a table of totals has one row per bag. "
-            "A table with one row per bag and group goes through Bags.from_frame(..., weight=...)."
+            "A table with one row per bag and group goes through Bags.from_frame(..., weight=...), or --weight COL."
         )
+    if len(frame) == 0:
+        raise BagDataError("the table of totals has no rows; it needs one row for every bag.")
+    _check_people(frame, bag, groups)
     indicators = np.tile(np.eye(len(groups)), (len(frame), 1))
     covariates = np.repeat(frame[list(features)].to_numpy(dtype=np.float64), len(groups), axis=0)
     keys = np.repeat(frame[bag].to_numpy(), len(groups))
     return np.hstack([indicators, covariates]), keys, frame[list(groups)].to_numpy().ravel()
+
+
+def _check_people(frame: pd.DataFrame, bag: str, groups: Sequence[str]) -> None:
+    """Refuse numbers of people that are none, by the bag and the group that they are of."""
+    for group in groups:
+        values = pd.to_numeric(frame[group], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        wrong = _not_whole(values)
+        if len(wrong):
+            row = int(wrong[0])
+            raise BagDataError(
+                f"column {group!r}: bag {str(frame[bag].iloc[row])!r} holds {frame[group].iloc[row]}; the number of "
+                "people of a group is a whole number of at least 0."
+            )

@@ -256,7 +256,9 @@ def _bounds(bags: Bags, member: Ints, expected: Floats) -> tuple[Floats, Floats]
     people = np.bincount(group, _weights(bags), minlength=len(bags) * (int(member.max()) + 1))[group][:, None]
     own = _weights(bags)[:, None] / np.maximum(people, 1.0)  # rows of one group of a bag share what it has
     stated, others = expected[bags.index], bags.totals[bags.index][:, None] - people
-    return own * np.maximum(stated - others, 0.0), own * np.minimum(stated, people)
+    silent = np.isnan(stated)  # of a bag that states nothing, nobody or everybody
+    least, most = np.maximum(stated - others, 0.0), np.minimum(stated, people)
+    return own * np.where(silent, 0.0, least), own * np.where(silent, people, most)
 
 
 def _goodman(bags: Bags, member: Ints, share: Floats) -> Floats:
