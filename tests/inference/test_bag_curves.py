@@ -170,15 +170,35 @@ def test_slopes_of_curves_are_derivatives_of_their_log_z():
     torch.testing.assert_close(bend.clamp(max=0.0), g2, rtol=1e-4, atol=1e-5)
 
 
+SETTINGS = {"learn": False, "inference": "bag-ep", "random_state": 0, "n_inducing": 10, "size_effect": False}
+
+
 def test_an_answer_of_lines_is_given_with_a_warning_where_curves_fail(monkeypatch):
     bags, y, _ = make_bags(20, (2, 6), random_state=0)
-    settings = {"learn": False, "inference": "bag-ep", "random_state": 0, "n_inducing": 10, "size_effect": False}
 
     def broken(chunk, pooled, look):
         raise NumericalError("no curve at all")
 
     monkeypatch.setattr(engines, "curve_step", broken)
     with pytest.warns(ConvergenceWarning, match="no curve at all.*the answer is that of lines"):
-        model = BagGP(**settings).fit(bags, y)
+        model = BagGP(**SETTINGS).fit(bags, y)
     assert model.converged_
     assert model.inference_ == "bag-ep"
+
+
+def test_an_answer_of_lines_is_given_where_curves_lose_log_evidence(monkeypatch):
+    """Labels of bags that curves call a thousand times less probable than they are."""
+    bags, y, _ = make_bags(20, (2, 6), random_state=0)
+    seen, curves = engines.curve_step, BagGP(**SETTINGS).fit(bags, y)
+
+    def astray(chunk, pooled, look):
+        sums, found = seen(chunk, pooled, look)
+        evidence = found.chunk.evidence
+        return sums, found._replace(chunk=found.chunk._replace(evidence=evidence._replace(logs=evidence.logs - 7.0)))
+
+    monkeypatch.setattr(engines, "curve_step", astray)
+    with pytest.warns(ConvergenceWarning, match=r"log evidence is 1\d\d nats lower.*the answer is that of lines"):
+        lines = BagGP(**SETTINGS).fit(bags, y)
+    assert lines.converged_
+    assert len(lines.trace_) < len(curves.trace_)
+    assert float(lines.log_evidence_) == pytest.approx(float(curves.log_evidence_), abs=3.0)

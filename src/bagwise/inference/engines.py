@@ -29,6 +29,7 @@ LARGE_BAG = 30.0  # mean size of the bag of an instance above which one site per
 LARGEST_MESSAGES = 50_000  # instances × label columns above which the mean field is preferred to messages
 _CAP = {"ep": 500, "bag-ep": 200, "vi": 2000}
 _TOLERANCE = {"ep": 1e-4, "bag-ep": 1e-3, "vi": 1e-6}
+_LOST = 3.0  # nats of log evidence, below that of lines, at which sites that match moments have gone astray
 NEARLY = 1e-2  # standard deviations of the prior by which the mean of v may still move; no probability feels it
 
 
@@ -112,13 +113,20 @@ def _settled_sites(state: BagPropagation, limits: Limits, ceiling: torch.Tensor)
 
 
 def _by_curves(state: BagPropagation, lines: Inferred, limits: Limits, ceiling: torch.Tensor) -> Inferred:
-    """Sites that match moments, from where lines have settled; the answer of lines where these do not settle."""
+    """Sites that match moments, from where lines have settled; the answer of lines where these do not settle.
+
+    Where they are right their log evidence is a little higher: a line says more about v than the label does. It is far
+    lower where v is so uncertain that a few draws of it do not show how probable the labels are.
+    """
     state.look_by(turn_step, curve_step)
     try:
         found = _settled_sites(state, limits, ceiling)
+        lost = float(lines.log_evidence.sum() - found.log_evidence.sum())
+        if lost > _LOST and not found.trace.interrupted:
+            raise NumericalError(f"their log evidence is {lost:.0f} nats lower than before")
     except NumericalError as error:
         warn_user(
-            f"sites that match the moments of labels did not settle ({error}); the answer is that of lines instead, "
+            f"sites that match the moments of labels did not succeed ({error}); the answer is that of lines instead, "
             "and ranges may be too narrow where most labels are certain.",
             ConvergenceWarning,
         )

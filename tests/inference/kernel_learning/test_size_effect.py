@@ -6,6 +6,7 @@ from tests.problems import features_of
 
 from bagwise import Bags
 from bagwise.evidence.counts import CountEvidence
+from bagwise.exceptions import NumericalError
 from bagwise.inference.engines import Limits, by_bag_sites
 from bagwise.inference.kernel_learning import size_effect
 from bagwise.inference.kernel_learning.size_effect import (
@@ -66,6 +67,23 @@ def test_gain_that_cannot_be_told_is_no_number_and_so_never_enough(monkeypatch):
     gain = gain_of_sizes(features_of(bags), bags, labels_of(np.arange(len(bags)) % 2, bags), 0)
     assert np.isnan(gain)
     assert not gain > LEAST_GAIN
+
+
+def test_sizes_are_needed_where_sites_settle_with_them_alone(monkeypatch):
+    ask = size_effect.by_bag_sites
+
+    def settles(features, *rest):
+        if (features.size_range is None) == (unsettled == "plain"):
+            raise NumericalError("its sites still moved")
+        return ask(features, *rest)
+
+    monkeypatch.setattr(size_effect, "by_bag_sites", settles)
+    bags = noise_bags(spread_sizes())
+    evidence = labels_of(np.arange(len(bags)) % 2, bags)
+    unsettled = "plain"
+    assert gain_of_sizes(features_of(bags), bags, evidence, 0) > LEAST_GAIN
+    unsettled = "sized"
+    assert not gain_of_sizes(features_of(bags), bags, evidence, 0) > LEAST_GAIN
 
 
 def test_of_very_many_rows_some_whole_bags_are_asked(monkeypatch):

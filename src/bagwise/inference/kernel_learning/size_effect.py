@@ -5,6 +5,8 @@ instance. A coefficient of log n lets size itself speak. It is judged by the evi
 sides: the evidence of messages to single instances overstates whatever a bag shares (13.6).
 """
 
+import math
+
 import numpy as np
 import torch
 
@@ -18,7 +20,7 @@ from bagwise.inference.loop import SILENT
 
 LEAST_GAIN = 1.0  # nats
 MOST_ROWS = 100_000  # that are asked
-_ROUNDS, _TOLERANCE = 60, 2e-3
+_ROUNDS, _TOLERANCE = 200, 2e-3
 
 
 def may_have_sizes(bags: Bags, evidence: CountEvidence) -> bool:
@@ -28,8 +30,9 @@ def may_have_sizes(bags: Bags, evidence: CountEvidence) -> bool:
 
 
 def gain_of_sizes(features: Features, bags: Bags, evidence: CountEvidence, seed: int) -> float:
-    """By how many nats a column log n raises the log evidence at the present kernel; NaN where it is not known.
+    """By how many nats a column log n raises the log evidence at the present kernel; NaN where neither is known.
 
+    A model whose sites settle with the column alone needs it: its gain is endless.
     Of very many rows a random choice of whole bags is asked. What so many bags do not show by a nat is worth less than
     a hundredth of a nat to any one of them.
     """
@@ -38,7 +41,7 @@ def gain_of_sizes(features: Features, bags: Bags, evidence: CountEvidence, seed:
         chosen = some_bags(bags, states, MOST_ROWS, np.random.RandomState(seed))
         bags, evidence = bags[chosen], evidence.of_bags(chosen)
     plain, sized = (_log_evidence(some, bags, evidence, seed) for some in (features, features.with_sizes(bags.sizes)))
-    return sized - plain
+    return math.inf if math.isnan(plain) and not math.isnan(sized) else sized - plain
 
 
 def _log_evidence(features: Features, bags: Bags, evidence: CountEvidence, seed: int) -> float:
