@@ -14,6 +14,7 @@ that say something else than a label keep their messages to single instances; bo
 import itertools
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -99,6 +100,7 @@ def _mean_slope(log_weight: Tensor, z: Tensor, log_negative: Tensor) -> Tensor:
     return torch.exp(log_weight + log_pdf(z) - log_negative).mean(1)
 
 
+@lru_cache(maxsize=8)  # every kernel that is judged asks for the same ones
 def standard_points(dimension: int, seed: int) -> Tensor:
     """(dimension, POINTS) quasi-random normal numbers, centred and scaled in every dimension."""
     engine = qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed))

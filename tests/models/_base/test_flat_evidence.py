@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 
+import gpytorch
 import numpy as np
 import pytest
 from tests.precincts import precincts
 
 from bagwise import BagGP, Bags, ConvergenceWarning, load
+from bagwise.gp.capacity import capacity
 from bagwise.gp.features import reassembled
 from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.inference.loop import Trace
-from bagwise.models._base.flat_evidence import starts_told, stays, too_little, unless_flat
+from bagwise.models._base.flat_evidence import is_simpler, starts_told, too_little, unless_flat
 from bagwise.models._base.learned_kernel import warn_if_unsettled
 
 
@@ -97,20 +99,52 @@ def test_stripes_are_found_from_another_start_where_the_usual_one_gains_too_litt
     assert (found_elsewhere.predict_instances(bags) == positive).mean() > 0.9
 
 
-def test_numbers_thrown_by_coins_leave_the_first_kernel_whatever_the_start(by_coins):
+def test_numbers_thrown_by_coins_lead_to_a_more_cautious_kernel_alone(by_coins):
+    bags, _ = stripes(20, 2)
     trace = by_coins.learning_trace_
-    assert stays(trace)
+    assert trace.name.endswith("flat: the kernel is simpler than the first")
     assert len(trace.gains) == 5
     assert max(trace.gains) < np.log(20)
-    assert by_coins.kernel_.outputscale.item() == pytest.approx(8.0)
-    assert by_coins.kernel_.base_kernel.lengthscale.item() == pytest.approx(1.0)
+    first = BagGP(evidence="count", kernel=first_kernel(), learn=False, n_inducing=40, random_state=0)
+    first.fit(bags, np.random.default_rng(0).binomial(2, 0.5, len(bags)))
+    assert capacity(by_coins.features_, bags) < 0.8 * capacity(first.features_, bags)
+    doubt = [np.abs(model.predict_instance_proba(bags) - 0.5).max() for model in (by_coins, first)]
+    assert doubt[0] < doubt[1] - 0.05
+
+
+def first_kernel():
+    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()).double()
+    kernel.outputscale, kernel.base_kernel.lengthscale = 8.0, 1.0
+    return kernel
+
+
+def test_kernel_that_can_do_more_stays_out_where_it_gains_too_little(features):
+    """Of two kernels that hardly differ in evidence it is the simpler one that is right to be taken."""
+    bags, _, _ = precincts(6)
+    rougher = other_kernel(features)
+    assert capacity(rougher, bags) > capacity(features, bags)
+    assert is_simpler(rougher, features, bags)
+    assert not is_simpler(features, rougher, bags)
+    assert not is_simpler(features, features, bags)
+
+
+def test_simpler_kernel_is_taken_before_bags_are_left_out(features):
+    def never(other):
+        raise AssertionError("bags need not be left out")
+
+    found = unless_flat(features, learned(features, 1.0), 4.1, lambda other: True, never)
+    assert found.features is not features
+    assert starts_told(replace(found.trace, gains=(0.5, 1.0))).endswith("the best of them is simpler than the first")
+    assert unless_flat(features, learned(features, 1.0), 4.1, lambda other: False).features is features
 
 
 def test_what_every_start_gained_is_told(found_elsewhere, by_coins):
     told = starts_told(found_elsewhere.learning_trace_)
     assert told.startswith(f"5 starts gained {found_elsewhere.learning_trace_.gains[0]:.1f}, ")
     assert told.endswith(f"start {1 + int(np.argmax(found_elsewhere.learning_trace_.gains))} was the best")
-    assert starts_told(by_coins.learning_trace_).endswith("so the first one stays")
+    assert starts_told(by_coins.learning_trace_).endswith("the best of them is simpler than the first")
+    stayed = replace(judged(found_elsewhere.features_, 1.0).trace, gains=(0.5, 1.0))
+    assert starts_told(stayed).endswith("so the first one stays")
 
 
 def test_gains_of_starts_are_saved_with_the_model(found_elsewhere, tmp_path):

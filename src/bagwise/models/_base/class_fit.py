@@ -26,7 +26,13 @@ from bagwise.inference.loop import Watch
 from bagwise.models._base.chains import ChainSettings, sample
 from bagwise.models._base.count_fit import WithoutLogEvidence, kept_or_learned
 from bagwise.models._base.count_kernel import highest_reached
-from bagwise.models._base.first_features import first_features, kinds_in_question, wants_sizes, with_sizes
+from bagwise.models._base.first_features import (
+    features_beside,
+    first_features,
+    kinds_in_question,
+    wants_sizes,
+    with_sizes,
+)
 from bagwise.models._base.learned_nothing import warn_if_alike
 
 CLASS_KINDS = ("candidates", "class")
@@ -94,30 +100,33 @@ def _learned(model: Any, read: ClassInput) -> Learned:
     """
     kinds = kinds_in_question(model, read.bags)
     if not model.learn:
-        return Learned(_first(model, read, kinds[0]), None)
+        return Learned(_firsts(model, read, kinds[:1])[0], None)
     reach = _reached_by_guesses if leaves_choice(torch.from_numpy(read.evidence.table)) else _reached
-    best = reach(model, read, kinds)
+    best = reach(model, read, _firsts(model, read, kinds))
     if model.learn_rows is None or model.learn_rows <= STAGES[0] or best.interrupted():
         return best.learned
     return _search(model, best.read, best.first, begin=best.learned.features)
 
 
-def _first(model: Any, read: ClassInput, kind: Any) -> Features:
-    return with_sizes(first_features(model, read.bags, kind), read.bags, wants_sizes(model))
+def _firsts(model: Any, read: ClassInput, kinds: Sequence[Any]) -> list[Features]:
+    """Features of every kind of kernel before anything is learned."""
+    bags = read.bags
+    first = first_features(model, bags, kinds[0])
+    every = [first, *(features_beside(first, model, bags, kind) for kind in kinds[1:])]
+    return [with_sizes(features, bags, wants_sizes(model)) for features in every]
 
 
-def _reached(model: Any, read: ClassInput, kinds: Sequence[Any]) -> _Reached:
+def _reached(model: Any, read: ClassInput, firsts: Sequence[Features]) -> _Reached:
     """The kernel that explains the classes best, of the best kind."""
-    return max((_explaining(model, read, kind) for kind in kinds), key=_worth)
+    return max((_explaining(model, read, first) for first in firsts), key=_worth)
 
 
-def _explaining(model: Any, read: ClassInput, kind: Any) -> _Reached:
-    first = _first(model, read, kind)
+def _explaining(model: Any, read: ClassInput, first: Features) -> _Reached:
     learned = _search(model, read, first, one_stage=True)
     return _Reached(learned, first, read, highest_reached(learned.trace))
 
 
-def _reached_by_guesses(model: Any, read: ClassInput, kinds: Sequence[Any]) -> _Reached:
+def _reached_by_guesses(model: Any, read: ClassInput, firsts: Sequence[Features]) -> _Reached:
     """The kernel that explains guesses at the classes best; guesses and kernel are found in turn, twice.
 
     Sets of candidates are often explained almost as well by a kernel that tells nothing apart. One labelling of all
@@ -125,7 +134,7 @@ def _reached_by_guesses(model: Any, read: ClassInput, kinds: Sequence[Any]) -> _
     too, the one is kept under which the sets of bags left out are most probable. Kinds of kernel are tried once each;
     the better one goes on.
     """
-    met = [list(_first_guesses(model, read, kind)) for kind in kinds]
+    met = [list(_first_guesses(model, read, first)) for first in firsts]
     best = max(met, key=lambda way: max(map(_worth, way)))
     if not (best[-1].interrupted() or _same_guesses(best[-2], best[-1])):
         best.append(_guessed_again(model, read, best[-1]))
@@ -134,9 +143,8 @@ def _reached_by_guesses(model: Any, read: ClassInput, kinds: Sequence[Any]) -> _
     return kept._replace(learned=kept.learned._replace(trace=trace))
 
 
-def _first_guesses(model: Any, read: ClassInput, kind: Any) -> Iterator[_Reached]:
+def _first_guesses(model: Any, read: ClassInput, first: Features) -> Iterator[_Reached]:
     """Guesses at the first kernel of a kind, and at the one that explains these best."""
-    first = _first(model, read, kind)
     start = _guess(model, read, first, Learned(first, None))
     yield start
     yield _guessed_again(model, read, start)

@@ -17,12 +17,13 @@ from bagwise.inference.loop import Trace, Watch
 from bagwise.models._base.by_left_out_bags import prefer_second
 from bagwise.models._base.first_features import (
     asks_for_sizes,
+    features_beside,
     first_features,
     kinds_in_question,
     wants_sizes,
     with_sizes,
 )
-from bagwise.models._base.flat_evidence import stays, too_little, unless_flat
+from bagwise.models._base.flat_evidence import is_simpler, stays, too_little, unless_flat
 
 CLOSE = 3.0  # nats between two kernels within which their sum is tried; it has more to learn and must gain as many
 _SUM = "rbf+linear"
@@ -30,8 +31,8 @@ _SUM = "rbf+linear"
 
 def learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
     """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
-    kinds, of_kind = kinds_in_question(model, bags), cache(partial(first_features, model, bags))
-    first, sized, plain = of_kind(kinds[0]), wants_sizes(model), None
+    kinds = kinds_in_question(model, bags)
+    first, sized, plain = first_features(model, bags, kinds[0]), wants_sizes(model), None
     if asks_for_sizes(model) and model.learn and may_have_sizes(bags, counts.evidence):
         plain = _learned(model, first, bags, counts, choosing=len(kinds) > 1)
         sized = gain_of_sizes(plain.features, bags, counts.evidence, model.seed_) > LEAST_GAIN
@@ -40,6 +41,10 @@ def learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
     begin = None if plain is None else plain.features
     if len(kinds) == 1:
         return _learned(model, with_sizes(first, bags, sized), bags, counts, begin)
+
+    @cache
+    def of_kind(kind: str) -> Features:
+        return first if kind == kinds[0] else features_beside(first, model, bags, kind, rows_of_first=kind == _SUM)
 
     def reached(kind: str) -> tuple[float, Learned]:
         own, learned = with_sizes(of_kind(kind), bags, sized), plain if kind == kinds[0] and not sized else None
@@ -109,7 +114,7 @@ def _learned(
 
     It begins at the kernel of ``begin``, or goes on ``after`` a search among kinds of kernel.
     Where messages can judge no kernel at all, one site per bag does. Where numbers of positives are stated exactly and
-    hardly tell one kernel from another, the first one stays unless bags that were left out prefer another.
+    hardly tell one kernel from another, the first one stays unless the other is simpler, or bags left out prefer it.
     """
     if not model.learn or not counts.evidence.observed().any():
         return Learned(features, None)
@@ -125,8 +130,9 @@ def _learned(
         learned = _search(model, features, bags, counts, how._replace(by_bags=True, after=after))
     if choosing:
         return learned
+    simpler = partial(is_simpler, features, bags=bags)
     preferred = partial(prefer_second, model, features, bags=bags, evidence=counts.evidence)
-    return unless_flat(features, learned, least, preferred)
+    return unless_flat(features, learned, least, simpler, preferred)
 
 
 def _has_large_bags(model: Any, bags: Bags, counts: CountInput) -> bool:

@@ -9,7 +9,7 @@ import torch
 
 from bagwise.bags import Bags
 from bagwise.gp.feature_maps import check_feature_map
-from bagwise.gp.features import Features
+from bagwise.gp.features import Features, reassembled
 from bagwise.gp.ground import is_sparse
 from bagwise.gp.kernels import MappedKernel, make_kernel
 from bagwise.gp.moments import column_moments
@@ -42,11 +42,30 @@ def wants_sizes(model: Any) -> bool:
 def first_features(model: Any, bags: Bags, kind: Any) -> Features:
     """Features with a kernel of some kind; sparse rows are projected where the kernel is ours to choose."""
     own = _chooses_kernel(model)
-    project = DIRECTIONS if own and model.feature_map is None and is_sparse(bags) else None
+    project = _width_of_projection(model, bags)
     inducing = "principal" if own and kind == "linear" and isinstance(model.inducing, str) else None
     kernel = _first_kernel(model, bags, kind, project)
     features: Features = model._make_features(bags, kernel, inducing=inducing, project=project)
     return features
+
+
+def features_beside(first: Features, model: Any, bags: Bags, kind: str, *, rows_of_first: bool = False) -> Features:
+    """First features of another kind, with the inducing inputs of the first ones or with inducing inputs of their own.
+
+    The seed stays what it is: it says which bags the kinds are judged by, and these have to be the same ones.
+    """
+    if rows_of_first:
+        kernel = _first_kernel(model, bags, kind, _width_of_projection(model, bags))
+        made = make_kernel(kernel, first.inducing.shape[1], None, first.dtype)
+        return reassembled(first, kernel=made.to(first.device))
+    seed = model.seed_
+    other = first_features(model, bags, kind)
+    model.seed_ = seed
+    return other
+
+
+def _width_of_projection(model: Any, bags: Bags) -> int | None:
+    return DIRECTIONS if _chooses_kernel(model) and model.feature_map is None and is_sparse(bags) else None
 
 
 def with_sizes(features: Features, bags: Bags, sized: bool) -> Features:

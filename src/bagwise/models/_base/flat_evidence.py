@@ -3,8 +3,9 @@
 Where the fractions of bags hardly vary, the log evidence is almost flat, and its highest point is where chance put it:
 often a rough kernel of large variance, whose answers are too sure. The first kernel, at the centre of the prior, is a
 model without free parameters. One that has p of them, chosen by what n bags state, is the more probable one only if it
-gains more than ½ p log n nats (Schwarz 1978). Where it gains less, what bags state that were left out decides, if there
-are enough of them: a smooth kernel that explains these better is a finding, however little the log evidence gained.
+gains more than ½ p log n nats (Schwarz 1978). Chance leads to kernels that can explain more, never to one that can
+explain less and does explain more: such a simpler kernel is taken, however little it gained. Where it is not simpler,
+what bags state that were left out decides, if there are enough of them.
 """
 
 import math
@@ -13,13 +14,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from bagwise.bags import Bags
+from bagwise.gp.capacity import capacity
 from bagwise.gp.features import Features
 from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.inference.loop import Trace
 
 _FLAT = "flat: the kernel stays"
+_SIMPLER = "flat: the kernel is simpler than the first"
 _ASKED = "flat: bags left out chose the kernel"
+Asked = Callable[[Features], bool]
 
 
 def too_little(first: Features, begin: Features | None, n_bags: int) -> float | None:
@@ -32,10 +37,22 @@ def too_little(first: Features, begin: Features | None, n_bags: int) -> float | 
     return 0.5 * len(_parameters(first)) * math.log(n_bags)
 
 
+def is_simpler(first: Features, other: Features, bags: Bags) -> bool:
+    """Whether the other kernel lets the field of these rows do less than the first one."""
+    return capacity(other, bags) < capacity(first, bags)
+
+
 def unless_flat(
-    first: Features, learned: Learned, least: float | None, preferred: Callable[[Features], bool] | None = None
+    first: Features,
+    learned: Learned,
+    least: float | None,
+    simpler: Asked | None = None,
+    preferred: Asked | None = None,
 ) -> Learned:
-    """What was learned, or the first features where that gained no more than ``least`` and is not ``preferred``."""
+    """What was learned, or the first features where that gained no more than ``least``, unless it is better otherwise.
+
+    ``simpler`` is asked about it first, then ``preferred``, which takes longer.
+    """
     trace = learned.trace
     if least is None or trace is None or trace.interrupted or not len(trace):
         return learned
@@ -43,8 +60,9 @@ def unless_flat(
         return learned
     stayed = replace(trace, name=f"{trace.name}, {_FLAT}")
     try:
-        if preferred is not None and preferred(learned.features):
-            return learned._replace(trace=replace(trace, name=f"{trace.name}, {_ASKED}"))
+        for asked, why in ((simpler, _SIMPLER), (preferred, _ASKED)):
+            if asked is not None and asked(learned.features):
+                return learned._replace(trace=replace(trace, name=f"{trace.name}, {why}"))
     except KeyboardInterrupt:
         stayed = replace(stayed, interrupted=True)
     return Learned(first, stayed)
@@ -70,6 +88,8 @@ def starts_told(trace: Trace) -> str:
     end = (
         "that is too little to tell kernels apart, so the first one stays"
         if stays(trace)
+        else "that is too little to tell kernels apart, but the best of them is simpler than the first"
+        if trace.name.endswith(_SIMPLER)
         else "that is too little to tell kernels apart, but bags that were left out prefer the best of them"
         if trace.name.endswith(_ASKED)
         else f"start {1 + int(np.argmax(trace.gains))} was the best"
