@@ -18,7 +18,7 @@ def test_kernel_of_the_guesses_that_predict_sets_of_bags_left_out_best_is_kept(m
     worth = {"rbf": -9.0, "rbf learned": -5.0, "rbf learned learned": -7.0, "linear": -6.0, "linear learned": -8.0}
     bags, table, _, _ = problem(6)
     monkeypatch.setattr(class_fit, "kinds_in_question", lambda model, bags: ("rbf", "linear"))
-    monkeypatch.setattr(class_fit, "_first", lambda model, read, kind: kind)
+    monkeypatch.setattr(class_fit, "_firsts", lambda model, read, kinds: list(kinds))
     monkeypatch.setattr(
         class_fit, "guessed_classes", lambda kernel, bags, evidence, seed: Guessed(evidence, worth.get(kernel, -20.0))
     )
@@ -129,6 +129,16 @@ def test_second_guesses_are_made_with_the_better_kind_of_kernel_only(monkeypatch
     BagGP(evidence="candidates", n_inducing=20, random_state=0).fit(bags, table)
     assert searched[:2] == ["LinearKernel", "RBFKernel"]
     assert len(searched) == 3
+
+
+def test_all_kinds_of_kernel_are_judged_with_one_seed(monkeypatch):
+    bags, table, _ = broad_problem()
+    guess, seeds = class_fit.guessed_classes, []
+    monkeypatch.setattr(class_fit, "kinds_in_question", lambda model, bags: ("rbf", "linear"))
+    monkeypatch.setattr(class_fit, "guessed_classes", lambda *given: seeds.append(given[-1]) or guess(*given))
+    model = BagGP(evidence="candidates", n_inducing=20, random_state=0).fit(bags, table)
+    assert len(seeds) >= 4
+    assert set(seeds) == {model.seed_}
 
 
 @pytest.mark.filterwarnings("ignore::bagwise.exceptions.ConvergenceWarning")

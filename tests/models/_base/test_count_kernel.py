@@ -68,6 +68,26 @@ def test_kinds_of_kernel_are_judged_by_moments_where_numbers_are_stated_exactly(
     assert {by_moments for by_moments, *_ in judged[:-1]} == {True}
 
 
+def test_all_kinds_of_kernel_are_judged_by_the_same_bags(wide, monkeypatch):
+    """A linear kernel rests on other inducing inputs, and to choose these takes other random numbers."""
+    learn, judged = count_kernel.learn_features, []
+
+    def watched(features, bags, evidence, settings, *others):
+        judged.append((features, settings.random.get_state()[1].tolist()))
+        return learn(features, bags, evidence, settings, *others)
+
+    monkeypatch.setattr(count_kernel, "learn_features", watched)
+    monkeypatch.setattr(count_kernel, "CLOSE", 1e9)  # so that the sum is tried too
+    bags, numbers = wide
+    BagGP(n_inducing=10, size_effect=False, random_state=0).fit(bags, (numbers > 1).astype(int))
+    kinds = {str(features.kernel): features for features, _ in judged}
+    assert len(kinds) == 3
+    assert all(stream == judged[0][1] for _, stream in judged)
+    rbf, linear, both = kinds.values()
+    assert np.array_equal(rbf.inducing, both.inducing)
+    assert linear.origin != rbf.origin == both.origin
+
+
 @pytest.mark.parametrize(("linear", "stays"), [(-9.0, False), (-19.0, True)])
 def test_another_kind_keeps_what_it_has_learned_though_its_own_search_gained_little(wide, monkeypatch, linear, stays):
     """The usual kind stays where it began, at −20, unless another one is worth more."""
