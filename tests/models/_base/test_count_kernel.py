@@ -104,7 +104,30 @@ def test_another_kind_keeps_what_it_has_learned_though_its_own_search_gained_lit
         return Learned(moved, Trace("log evidence", np.array([first, first + 0.1]), np.zeros(2), True))
 
     monkeypatch.setattr(count_kernel, "_search", searched)
+    monkeypatch.setattr(count_kernel, "prefer_second", lambda *given, **named: False)
     model = BagGP(evidence="count", n_inducing=10, random_state=0).fit(bags, numbers)
     assert begun[0] is None
     assert (begun[-1].kernel.outputscale.item() == pytest.approx(77.0)) == (not stays)
     assert ("Linear" in str(model.features_.kernel)) == (not stays)
+
+
+def test_bags_left_out_bring_the_usual_kind_back_where_numbers_are_stated_exactly(wide, monkeypatch):
+    bags, numbers = wide
+    asked = []
+
+    def worth(learned, least):
+        return 0.0 if "RBF" in str(learned.features.kernel) else 99.0
+
+    def preferred(model, one, other, bags, evidence):
+        asked.append((str(one.kernel), str(other.kernel)))
+        return "RBF" in str(other.kernel) and "RBF" not in str(one.kernel)
+
+    monkeypatch.setattr(count_kernel, "_worth", worth)
+    monkeypatch.setattr(count_kernel, "prefer_second", preferred)
+    model = BagGP(evidence="count", n_inducing=10, random_state=0).fit(bags, numbers)
+    assert "Linear" in asked[0][0]
+    assert "RBF" in str(model.kernel_)
+    asked.clear()
+    model = BagGP(n_inducing=10, size_effect=False, random_state=0).fit(bags, (numbers > 1).astype(int))
+    assert not asked
+    assert "RBF" not in str(model.kernel_)

@@ -30,7 +30,11 @@ _SUM = "rbf+linear"
 
 
 def learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
-    """Whether there is a column of sizes, the kind of kernel and its parameters, in that order."""
+    """Whether there is a column of sizes, the kind of kernel and its parameters, in that order.
+
+    Where numbers of positives are stated exactly the log evidence of kinds is Laplace's, and can be off by more than
+    they differ. So bags that were left out may ask for the usual kind instead.
+    """
     kinds = kinds_in_question(model, bags)
     first, sized, plain = first_features(model, bags, kinds[0]), wants_sizes(model), None
     if asks_for_sizes(model) and model.learn and may_have_sizes(bags, counts.evidence):
@@ -55,7 +59,11 @@ def learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
             learned = unless_flat(own, learned, least)
         return _worth(learned, least), learned
 
-    kind, best = _best_kind({kind: reached(kind) for kind in kinds}, reached)
+    tried = {kind: reached(kind) for kind in kinds}
+    kind, best = _best_kind(tried, reached)
+    usual = tried[kinds[0]][1]
+    if counts.tight and prefer_second(model, best.features, usual.features, bags, counts.evidence):
+        kind, best = kinds[0], usual
     return _learned(model, with_sizes(of_kind(kind), bags, sized), bags, counts, after=best)
 
 
