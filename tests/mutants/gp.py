@@ -138,4 +138,10 @@ MUTANTS = [
         ("the least directions are taken for the leading ones", "vectors[:, ::-1][:, :kept]", "vectors[:, :kept]"),
         ("directions are made of rounding", "_LEAST_SQUARE * squares[-1]", "-1.0"),
     ),
+    *mutants_of(
+        "gp/capacity.py",
+        "gp/test_capacity.py",
+        ("leftovers do not blur what features tell", "1.0 / noise)", "torch.ones_like(noise))"),
+        ("what single rows tell is forgotten", "0.5 * alone + ", ""),
+    ),
 ]

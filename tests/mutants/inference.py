@@ -375,6 +375,43 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
+        "inference/kernel_learning/size_effect.py",
+        "inference/kernel_learning/test_size_effect.py",
+        (
+            "a plain model that does not settle is kept",
+            "math.inf if math.isnan(plain)",
+            "-math.inf if math.isnan(plain)",
+        ),
+    ),
+    *mutants_of(
+        "inference/engines.py",
+        "inference/test_bag_curves.py",
+        ("sites that lose log evidence answer", "lost > _LOST", "lost > 1e9"),
+    ),
+    *mutants_of(
+        "models/_base/flat_evidence.py",
+        "models/_base/test_flat_evidence.py",
+        (
+            "the kernel that can do more is taken",
+            "capacity(other, bags) < capacity(first",
+            "capacity(other, bags) > capacity(first",
+        ),
+    ),
+    *mutants_of(
+        "models/_base/first_features.py",
+        "models/_base/test_count_kernel.py",
+        ("kinds of kernel are judged by different bags", "    model.seed_ = seed\n", ""),
+    ),
+    *mutants_of(
+        "models/_base/count_kernel.py",
+        "models/_base/test_count_kernel.py",
+        (
+            "bags left out are not asked about kinds",
+            "if asks and prefer_second(",
+            "if False and prefer_second(",
+        ),
+    ),
+    *mutants_of(
         "models/_base/by_left_out_bags.py",
         "models/_base/test_by_left_out_bags.py",
         ("a learned kernel pays nothing for its parameters", "> n_parameters", "> -n_parameters"),

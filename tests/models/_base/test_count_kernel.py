@@ -128,6 +128,11 @@ def test_bags_left_out_bring_the_usual_kind_back_where_numbers_are_stated_exactl
     assert "Linear" in asked[0][0]
     assert "RBF" in str(model.kernel_)
     asked.clear()
+    monkeypatch.setattr(count_kernel, "_worth", lambda learned, least: -worth(learned, least))
+    BagGP(evidence="count", n_inducing=10, random_state=0).fit(bags, numbers)
+    assert not [kernels for kernels in asked if kernels[0] == kernels[1]]
+    asked.clear()
+    monkeypatch.setattr(count_kernel, "_worth", worth)
     model = BagGP(n_inducing=10, size_effect=False, random_state=0).fit(bags, (numbers > 1).astype(int))
     assert not asked
     assert "RBF" not in str(model.kernel_)

@@ -62,7 +62,8 @@ def learned_features(model: Any, bags: Bags, counts: CountInput) -> Learned:
     tried = {kind: reached(kind) for kind in kinds}
     kind, best = _best_kind(tried, reached)
     usual = tried[kinds[0]][1]
-    if counts.tight and prefer_second(model, best.features, usual.features, bags, counts.evidence):
+    asks = counts.tight and kind != kinds[0]
+    if asks and prefer_second(model, best.features, usual.features, bags, counts.evidence):
         kind, best = kinds[0], usual
     return _learned(model, with_sizes(of_kind(kind), bags, sized), bags, counts, after=best)
 
