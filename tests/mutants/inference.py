@@ -396,6 +396,7 @@ MUTANTS = [
             "capacity(other, bags) < capacity(first",
             "capacity(other, bags) > capacity(first",
         ),
+        ("a kernel that gained nothing is taken for being simpler", "gained < _NOTHING", "gained < -1.0"),
     ),
     *mutants_of(
         "models/_base/first_features.py",

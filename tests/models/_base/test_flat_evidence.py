@@ -12,7 +12,7 @@ from bagwise.gp.capacity import capacity
 from bagwise.gp.features import reassembled
 from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.inference.loop import Trace
-from bagwise.models._base.flat_evidence import is_simpler, starts_told, too_little, unless_flat
+from bagwise.models._base.flat_evidence import is_simpler, starts_told, stays, too_little, unless_flat
 from bagwise.models._base.learned_kernel import warn_if_unsettled
 
 
@@ -136,6 +136,13 @@ def test_simpler_kernel_is_taken_before_bags_are_left_out(features):
     assert found.features is not features
     assert starts_told(replace(found.trace, gains=(0.5, 1.0))).endswith("the best of them is simpler than the first")
     assert unless_flat(features, learned(features, 1.0), 4.1, lambda other: False).features is features
+
+
+def test_kernel_that_gained_nothing_is_not_taken_for_being_simpler(features):
+    """Numbers that every kernel explains alike say nothing about it: a search then ends where rounding leads it."""
+    found = unless_flat(features, learned(features, 1e-9), 4.1, lambda other: True, lambda other: True)
+    assert found.features is features
+    assert stays(found.trace)
 
 
 def test_what_every_start_gained_is_told(found_elsewhere, by_coins):

@@ -4,8 +4,8 @@ Where the fractions of bags hardly vary, the log evidence is almost flat, and it
 often a rough kernel of large variance, whose answers are too sure. The first kernel, at the centre of the prior, is a
 model without free parameters. One that has p of them, chosen by what n bags state, is the more probable one only if it
 gains more than ½ p log n nats (Schwarz 1978). Chance leads to kernels that can explain more, never to one that can
-explain less and does explain more: such a simpler kernel is taken, however little it gained. Where it is not simpler,
-what bags state that were left out decides, if there are enough of them.
+explain less and does explain more: such a simpler kernel is taken, however little it gained, if it gained anything.
+Where it is not simpler, what bags state that were left out decides, if there are enough of them.
 """
 
 import math
@@ -24,6 +24,7 @@ from bagwise.inference.loop import Trace
 _FLAT = "flat: the kernel stays"
 _SIMPLER = "flat: the kernel is simpler than the first"
 _ASKED = "flat: bags left out chose the kernel"
+_NOTHING = 1e-3  # nats: less may be rounding, or an engine that stopped a little early
 Asked = Callable[[Features], bool]
 
 
@@ -56,9 +57,12 @@ def unless_flat(
     trace = learned.trace
     if least is None or trace is None or trace.interrupted or not len(trace):
         return learned
-    if float(trace.values.max() - trace.values[0]) > least:
+    gained = float(trace.values.max() - trace.values[0])
+    if gained > least:
         return learned
     stayed = replace(trace, name=f"{trace.name}, {_FLAT}")
+    if gained < _NOTHING:
+        return Learned(first, stayed)
     try:
         for asked, why in ((simpler, _SIMPLER), (preferred, _ASKED)):
             if asked is not None and asked(learned.features):
