@@ -18,6 +18,23 @@ MUTANTS = [
         ("a missing label counts as a negative one", "log_z.masked_fill(missing, 0.0), g", "log_z, g"),
     ),
     *mutants_of(
+        "bag_models/pieces.py",
+        "bag_models/test_pieces.py",
+        (
+            "positive bags are cut too",
+            "np.where(labels == 0, -(-sizes // max(rows, 1)), 1)",
+            "-(-sizes // max(rows, 1))",
+        ),
+        ("labels that may be wrong are cut", "if evidence.label_noise > 0:", "if evidence.label_noise > 1:"),
+        ("pieces of a bag have the rows of others", "within * sizes[bag] // counts[bag]", "within * rows"),
+    ),
+    *mutants_of(
+        "bag_models/counts.py",
+        "bag_models/test_pieces.py",
+        ("tables stay with the numbers of bags", "replace(table, bags=pieces.first[table.bags])", "table"),
+        ("pieces count as often as the first bags", "self.weights.some(pieces.bag)", "self.weights"),
+    ),
+    *mutants_of(
         "bag_models/noisy_or.py",
         "bag_models/test_noisy_or.py",
         (

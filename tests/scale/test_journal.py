@@ -8,7 +8,7 @@ import torch
 
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Design
-from bagwise.inference.chunks import Chunk, OfColumn
+from bagwise.inference.chunks import Chunk, OfColumn, PiecesOfColumn
 from bagwise.inference.expectation_propagation import Sites
 from bagwise.numerics.segments import Segments
 from bagwise.scale.fingerprint import fingerprint
@@ -21,6 +21,7 @@ STATES = [
     Chunk(Design(torch.ones(3, 2), torch.zeros(3), Segments(torch.tensor([0, 1, 3]))), None, 7),
     (1, 2.5, "text", [True, None]),
     OfColumn(3),
+    PiecesOfColumn(3),
 ]
 
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bagwise.bag_models.pieces import Pieces, cut_bags, piece_rows
 from bagwise.bags import ragged_ranges
 from bagwise.evidence.counts import CountEvidence, informed_rows
 from bagwise.numerics.counting.programme import CountPotentials, count_posterior
@@ -76,6 +77,7 @@ class ChunkEvidence:
     noise: float = 0.0  # probability that a label is wrong
     weights: BagWeights = ONCE
     n_labelled: tuple[int, ...] | None = None  # bags with a plain label, of every column; None where nobody has counted
+    pieces: tuple[Pieces | None, ...] | None = None  # of every column; None where no bag is cut
 
     def terms(self, f: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
         """log Z (b, K) and G (n, K) at latent values f (n, K), of every bag as if it counted once."""
@@ -97,8 +99,26 @@ class ChunkEvidence:
     def of_column(self, column: int) -> "ChunkEvidence":
         """What the bags state about one label column."""
         counted = None if self.n_labelled is None else (self.n_labelled[column],)
+        pieces = None if self.pieces is None else (self.pieces[column],)
         return replace(
-            self, labels=self.labels[:, column : column + 1], tabled=(self.tabled[column],), n_labelled=counted
+            self,
+            labels=self.labels[:, column : column + 1],
+            tabled=(self.tabled[column],),
+            n_labelled=counted,
+            pieces=pieces,
+        )
+
+    def of_pieces(self, pieces: Pieces) -> "ChunkEvidence":
+        """The same of one label column, every piece of a bag stating what the bag does (13.5)."""
+        (table,) = self.tabled
+        more = len(pieces.bag) - len(self.labels)  # every one of them is labelled
+        return replace(
+            self,
+            labels=self.labels[pieces.bag],
+            tabled=(None if table is None else replace(table, bags=pieces.first[table.bags]),),
+            weights=self.weights.some(pieces.bag),
+            n_labelled=None if self.n_labelled is None else (self.n_labelled[0] + more,),
+            pieces=None,
         )
 
     def joined(self, others: Sequence["ChunkEvidence"]) -> "ChunkEvidence":
@@ -118,10 +138,14 @@ class ChunkEvidence:
 
 
 class ProbitCounts:
-    """Probit instances whose bags state something about counts, cut into chunks on demand."""
+    """Probit instances whose bags state something about counts, cut into chunks on demand.
 
-    def __init__(self, evidence: CountEvidence) -> None:
+    ``pieces`` is for inferences with one site per bag: all negative bags are cut into about so many (0: none is cut).
+    """
+
+    def __init__(self, evidence: CountEvidence, *, pieces: int = 0) -> None:
         self._evidence = evidence
+        self._piece_rows = piece_rows(evidence, pieces) if pieces else None
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -137,7 +161,15 @@ class ProbitCounts:
             self._evidence.label_noise,
             chunk_weights(self._evidence, part, device),
             tuple((~np.isnan(stated)).sum(axis=0).tolist()),
+            self._pieces(part, device),
         )
+
+    def _pieces(self, part: slice, device: torch.device) -> tuple[Pieces | None, ...] | None:
+        if self._piece_rows is None:
+            return None
+        stated, sizes = self._evidence.labels[part], np.diff(self._evidence.offsets[part.start : part.stop + 1])
+        columns = zip(stated.T, self._piece_rows.tolist(), strict=True)
+        return tuple(cut_bags(labels, sizes, rows, device) for labels, rows in columns)
 
 
 def chunk_weights(evidence: CountEvidence, part: slice, device: torch.device) -> BagWeights:

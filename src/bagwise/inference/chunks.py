@@ -20,6 +20,7 @@ from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.gp.features import Design, Features
+from bagwise.numerics.segments import Segments
 
 Sums = dict[str, Tensor]
 CPU = torch.device("cpu")
@@ -186,6 +187,22 @@ class OfColumn:
     def __call__(self, chunk: Chunk) -> Chunk:
         """What the bags state about this column alone."""
         return chunk._replace(evidence=chunk.evidence.of_column(self.column))
+
+
+@dataclass(frozen=True)
+class PiecesOfColumn:
+    """The same, with negative bags in the pieces that the evidence says they may be cut into (13.5)."""
+
+    column: int
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        """Every piece as if it were a bag."""
+        seen = OfColumn(self.column)(chunk)
+        pieces = None if seen.evidence.pieces is None else seen.evidence.pieces[0]
+        if pieces is None:
+            return seen
+        segments = Segments(pieces.offsets, len(seen.design.phi))
+        return seen._replace(design=seen.design._replace(segments=segments), evidence=seen.evidence.of_pieces(pieces))
 
 
 def chunks_as_made(features: Features, bags: Bags, model: BagModel, *, integrated: bool = False) -> Iterator[Chunk]:

@@ -19,7 +19,7 @@ from bagwise.gp.features import Features
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.bag_curves import curve_step, turn_step
 from bagwise.inference.bag_propagation import BagPropagation, joined_posterior
-from bagwise.inference.chunks import OfColumn
+from bagwise.inference.chunks import PiecesOfColumn
 from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.loop import Trace, Watch, iterate, one_after_the_other
 from bagwise.inference.mean_field import MeanField
@@ -30,6 +30,7 @@ LARGEST_MESSAGES = 50_000  # instances × label columns above which the mean fie
 _CAP = {"ep": 500, "bag-ep": 200, "vi": 2000}
 _TOLERANCE = {"ep": 1e-4, "bag-ep": 1e-3, "vi": 1e-6}
 _LOST = 3.0  # nats of log evidence, below that of lines, at which sites that match moments have gone astray
+PIECES = 1_000  # of all negative bags together, about: each is a row to work on
 NEARLY = 1e-2  # standard deviations of the prior by which the mean of v may still move; no probability feels it
 
 
@@ -92,10 +93,10 @@ def by_bag_sites(
 
     ``curved`` then goes on to sites that match the moments of the label instead of those of a line.
     """
-    chunks = chunks_of(features, bags, ProbitCounts(evidence))
+    chunks = chunks_of(features, bags, ProbitCounts(evidence, pieces=PIECES))
     parts: list[Inferred] = []
     for column in range(evidence.labels.shape[1]):
-        state = BagPropagation(chunks.through(OfColumn(column)), features.n_columns, features.device, seed)
+        state = BagPropagation(chunks.through(PiecesOfColumn(column)), features.n_columns, features.device, seed)
         ceiling = _ceiling(features, evidence)[[column]]
         found = _settled_sites(state, limits, ceiling)
         parts.append(_by_curves(state, found, limits, ceiling) if curved and found.trace.converged else found)

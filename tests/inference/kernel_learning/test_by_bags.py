@@ -15,6 +15,7 @@ from bagwise.exceptions import NumericalError
 from bagwise.gp import kernels
 from bagwise.gp.features import reassembled
 from bagwise.gp.kernel_parameters import KernelParameters
+from bagwise.inference import engines
 from bagwise.inference.engines import Limits, by_bag_sites, by_messages
 from bagwise.inference.kernel_learning import by_bags
 from bagwise.inference.kernel_learning import by_messages as messages
@@ -41,7 +42,10 @@ def accurate(monkeypatch):
 class Case:
     """Bags with labels, a kernel to be moved, and both ways to its evidence."""
 
-    def __init__(self, kernel="rbf", sizes=(1, 7), n_labels=1, sized=False, noise=0.0, chunk_rows=8192, ard=False):
+    def __init__(
+        self, kernel="rbf", sizes=(1, 7), n_labels=1, sized=False, noise=0.0, chunk_rows=8192, ard=False, pieces=0
+    ):
+        self.pieces = pieces
         rng = np.random.default_rng(1)
         self.bags = random_bags(rng, 8, sizes)
         y = np.column_stack([random_labels(rng, self.bags) for _ in range(n_labels)])
@@ -51,7 +55,7 @@ class Case:
         features = features_of(self.bags, kernel=made, lengthscale=None, bias=1.0, n_inducing=5)
         self.features = features.with_sizes(self.bags.sizes) if sized else features
         self.kernel, self.inducing = copy.deepcopy(features.kernel), features.inducing.clone()
-        model = ProbitCounts(self.evidence)
+        model = ProbitCounts(self.evidence, pieces=pieces)
         self.rows = LearningRows(self.features, self.kernel, self.inducing, self.bags, model, chunk_rows)
         self.blocks = [KernelParameters(self.kernel, 2), TensorBlock(self.inducing)]
         self.ceiling = torch.zeros(n_labels, dtype=torch.float64)
@@ -60,7 +64,8 @@ class Case:
         """The log evidence of an inference from scratch at the present kernel."""
         features = reassembled(self.features, kernel=self.kernel, inducing=self.inducing.detach())
         limits = Limits(5000, 1e-10, SILENT)
-        with torch.no_grad():
+        with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engines, "PIECES", self.pieces)
             if by_bag:
                 return by_bag_sites(features, self.bags, self.evidence, limits, SEED).log_evidence.sum().item()
             return by_messages(features, self.bags, self.evidence, limits).log_evidence.sum().item()
@@ -72,6 +77,8 @@ CASES = {
     "linear": {"kernel": "linear"},
     "two columns and noise": {"n_labels": 2, "noise": 0.1},
     "two columns with sizes, in chunks": {"n_labels": 2, "sized": True, "chunk_rows": 12},
+    "negative bags in pieces": {"pieces": 8, "sized": True},
+    "two columns in pieces and in chunks": {"pieces": 6, "n_labels": 2, "chunk_rows": 12},
     "one lengthscale per feature, in more chunks than are kept": {"ard": True, "chunk_rows": 4},
 }
 

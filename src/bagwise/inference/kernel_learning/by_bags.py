@@ -23,7 +23,7 @@ from bagwise.gp.features import Design
 from bagwise.inference.bag_propagation import BagPropagation, labelled_design, linearise
 from bagwise.inference.bags_as_rows import BagRows, Pooled
 from bagwise.inference.belief import Belief
-from bagwise.inference.chunks import Chunk, HeldChunks, OfColumn, Sums, Told
+from bagwise.inference.chunks import Chunk, HeldChunks, PiecesOfColumn, Sums, Told
 from bagwise.inference.kernel_learning.rows import LearningRows
 from bagwise.inference.loop import iterate
 from bagwise.numerics.gmres import gmres
@@ -101,7 +101,7 @@ class ByBags:
         """Rows and sites at the present kernel, from the last ones or, should that fail, from nothing."""
         last = self._remembered.get(column)
         for start in (last, None) if last is not None else (None,):
-            held = chunks.through(OfColumn(column))
+            held = chunks.through(PiecesOfColumn(column))
             if start is not None:
                 held.remembered = list(start[1])
             engine = self._settle(held, column, None if start is None else start[0])
@@ -135,7 +135,7 @@ class ByBags:
 def _pulled(chunk: Chunk, _: None, told: Told) -> Tensor:
     """Σ λᵀ Φ(x, θ) of a chunk over label columns, whose gradient in θ is what the chunk adds to (14.1)."""
     parts = [
-        _column_pulled(OfColumn(column)(chunk), draws, adjoint)
+        _column_pulled(PiecesOfColumn(column)(chunk), draws, adjoint)
         for column, (draws, adjoint) in enumerate(zip(told.shared, told.own, strict=True))
     ]
     return torch.stack(parts).sum()
@@ -233,7 +233,7 @@ class _LabelledBags:
     column: int
 
     def __call__(self, chunk: Chunk) -> Chunk:
-        return chunk._replace(design=labelled_design(OfColumn(self.column)(chunk)))
+        return chunk._replace(design=labelled_design(PiecesOfColumn(self.column)(chunk)))
 
 
 def _belief(x: Fixed, problem: _Problem) -> tuple[Tensor, Tensor]:

@@ -44,6 +44,7 @@ LATER_STAGES = (300_000, 3_000_000, 30_000_000)  # between them, where ten times
 LEAST_BAGS = 60  # however large they are …
 LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
+PIECES = 200  # of all negative bags together where kernels are judged, about: each is a row to differentiate
 _STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays …
 _STAYS_OF_MANY = 0.5  # … and where more rows are judged than in the first stages
 _FEW_PARAMETERS = 200  # whose curvature is a matrix
@@ -316,19 +317,21 @@ class LearningSet(NamedTuple):
     bags: Bags
     evidence: AnyEvidence
 
-    def rows(self, *, whole: bool = False) -> LearningRows:
-        """Its rows wherever chunks live, ``whole`` in a single chunk."""
-        return LearningRows(*self._parts(whole))
+    def rows(self, *, whole: bool = False, pieces: int = 0) -> LearningRows:
+        """Its rows wherever chunks live, ``whole`` in a single chunk, negative bags in about so many ``pieces``."""
+        return LearningRows(*self._parts(whole, pieces))
 
     def rows_here(self, *, whole: bool = False) -> RowsHere:
         """Its rows in this process."""
         return RowsHere(*self._parts(whole))
 
-    def _parts(self, whole: bool) -> tuple[Features, Any, Tensor, Bags, BagModel, int]:
+    def _parts(self, whole: bool, pieces: int = 0) -> tuple[Features, Any, Tensor, Bags, BagModel, int]:
         n_rows = self.bags.n_instances
         size = n_rows if whole else longer_chunks(CHUNK_ROWS, n_rows, most_rows(self.features))
         model = (
-            ProbitClasses(self.evidence) if isinstance(self.evidence, ClassEvidence) else ProbitCounts(self.evidence)
+            ProbitClasses(self.evidence)
+            if isinstance(self.evidence, ClassEvidence)
+            else ProbitCounts(self.evidence, pieces=pieces)
         )
         return self.features, self.kernel, self.inducing, self.bags, model, size
 
@@ -349,7 +352,7 @@ def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
     if some.evidence.has_light_bags() or settings.by_moments:
         return differentiated(_moments(some.rows_here(whole=True)))
     if settings.by_bags:
-        return ByBags(some.rows(), some.ceiling(), int(settings.random.randint(2**31 - 1)))
+        return ByBags(some.rows(pieces=PIECES), some.ceiling(), int(settings.random.randint(2**31 - 1)))
     if not settings.pinned:
         return ByMessages(some.rows(), some.ceiling())
     by_messages = ByMessages(some.rows(whole=True), some.ceiling(), TOLERANCE_PINNED)
