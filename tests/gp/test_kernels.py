@@ -142,3 +142,26 @@ def test_a_linear_kernel_is_recognised_with_its_variance():
     assert kernels.is_linear(scaled)
     assert not kernels.is_linear("rbf")
     assert not kernels.is_linear(scaled + k.RBFKernel())
+
+
+class Seeing(k.Kernel):
+    """Notes where the rows are that it is asked about."""
+
+    has_lengthscale = True
+
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def forward(self, x1, x2, diag=False, **params):
+        self.seen.append(x1.device.type)
+        return x1.new_ones(len(x1)) if diag else x1.new_ones(len(x1), len(x2))
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def test_a_kernel_is_tried_on_rows_of_its_own_device():
+    seen = []
+    kernels.make_kernel(Seeing(seen).to("meta"), D, None, torch.float64)  # a device that every machine has
+    assert seen == ["meta"]

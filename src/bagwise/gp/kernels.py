@@ -150,7 +150,7 @@ def relevance(kernel: Kernel, n_features: int) -> NDArray[np.float64] | None:
 
 def check_fits(kernel: Kernel, n_features: int) -> Kernel:
     """The kernel, if it gives a matrix for rows of ``n_features`` numbers (its ARD, its active_dims, no batches)."""
-    probe = torch.zeros(3, n_features, dtype=next(kernel.parameters(), torch.zeros(())).dtype)
+    probe = next(kernel.parameters(), torch.zeros(())).new_zeros(3, n_features)
     try:
         with torch.no_grad():
             found = tuple(cross(kernel, probe, probe).shape)
