@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bagwise import BagGP, GPMIL, LMVGPMIL, MILGPProbit, MIPLGP, VGPMIL
+from bagwise import GPMIL, LMVGPMIL, MIPLGP, VGPMIL, BagGP, MILGPProbit
 from bagwise.datasets import make_bags, make_candidate_bags
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

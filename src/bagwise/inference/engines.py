@@ -19,7 +19,7 @@ from bagwise.gp.features import Features
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.bag_curves import curve_step, turn_step
 from bagwise.inference.bag_propagation import BagPropagation, joined_posterior
-from bagwise.inference.chunks import PiecesOfColumn
+from bagwise.inference.chunks import OfColumn, PiecesOfColumn
 from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.loop import Trace, Watch, iterate, one_after_the_other
 from bagwise.inference.mean_field import MeanField
@@ -76,14 +76,21 @@ def size_of_own_bag(sizes: NDArray[np.int64]) -> float:
 
 
 def by_messages(features: Features, bags: Bags, evidence: CountEvidence, limits: Limits) -> Inferred:
-    """Messages to every instance; an error where they do not settle or claim the impossible."""
+    """Messages to every instance, label column after label column; an error where they do not settle or claim the
+    impossible.
+    """
     chunks = chunks_of(features, bags, ProbitCounts(evidence))
-    state = ExpectationPropagation(chunks, features.n_columns, evidence.labels.shape[1], features.device)
-    trace = iterate(state.step, name="log evidence", **limits.of("ep"))
-    if not trace.interrupted:
-        state.finish()
-        _judge(trace, state.plausible(_ceiling(features, evidence)), "messages")
-    return Inferred(state.posterior(), trace, state.log_evidence)
+    parts: list[Inferred] = []
+    for column in range(evidence.labels.shape[1]):
+        state = ExpectationPropagation(chunks.through(OfColumn(column)), features.n_columns, 1, features.device)
+        trace = iterate(state.step, name="log evidence", **limits.of("ep"))
+        if not trace.interrupted:
+            state.finish()
+            _judge(trace, state.plausible(_ceiling(features, evidence)[[column]]), "messages")
+        parts.append(Inferred(state.posterior(), trace, state.log_evidence))
+        if trace.interrupted:
+            break
+    return _side_by_side(parts, evidence.labels.shape[1])
 
 
 def by_bag_sites(

@@ -170,9 +170,15 @@ class LearningRows(_KernelRows):
         return self._parts.made(_design_chunk, self._at.now(), self._extent())
 
     def differentiate(
-        self, value: Value, shared: Any, *, remembered: list[Any] | None = None, each: Sequence[Any] | None = None
+        self,
+        value: Value,
+        shared: Any,
+        *,
+        remembered: list[Any] | None = None,
+        each: Sequence[Any] | None = None,
+        further: bool = False,
     ) -> None:
-        """Leave the gradient of a sum over chunks in the parameters.
+        """Leave the gradient of a sum over chunks in the parameters, or add it to the one that is there (``further``).
 
         ``value`` sees a chunk at the present kernel, what was remembered of it, and a ``Told``: what is shared, and its
         own entry of ``each``.
@@ -183,7 +189,8 @@ class LearningRows(_KernelRows):
         own = [None] * self.n_chunks if each is None else each
         sums = asked.sweep(Slope(value), (self._at.now(), shared), own)
         for name, leaf in self._at.free().items():
-            leaf.grad = sums[name].to(leaf)
+            found = sums[name].to(leaf)
+            leaf.grad = found if leaf.grad is None or not further else leaf.grad + found
 
 
 def _as_it_is(chunk: Any) -> Any:
