@@ -392,7 +392,6 @@ MUTANTS = [
         "inference/kernel_learning/by_messages.py",
         "inference/kernel_learning/test_by_messages.py ::test_several_labels_are_judged_together",
         ("only the last label column moves the kernel", "further=column > 0", "further=False"),
-        ("messages of one column begin those of another", "self._remembered.get(column)", "self._remembered.get(0)"),
     ),
     *mutants_of(
         "models/_base/flat_evidence.py",
