@@ -8,7 +8,7 @@ rows      60 bags of 10,000 rows with 50 features, 1 % witnesses, and 60 such ba
 settling  the engine, its sweeps and the processor seconds of one fit to each data set, with the defaults (corel2000:
           its first class against the others; hja: each class in turn)
 
-Run: python -m benchmarks.large_bags [digits|rows|settling] [--seeds 3] [--witness 0] [--sets musk1 musk2 …]
+Run: python -m benchmarks.large_bags [digits|rows|settling] [--seeds 3] [--witness 0] [--sets musk1] [--inference auto]
 """
 
 import argparse
@@ -121,7 +121,7 @@ def asked_of(name, y):
     return {name: y} if y.ndim == 1 else {f"{name}, class {number}": column for number, column in enumerate(y.T)}
 
 
-def settling(chosen):
+def settling(chosen, inference):
     """One fit to each data set, or to those that were chosen."""
     print("| data | bags | instances | largest bag | engine | sweeps | settled | instead of | s |\n|" + "---|" * 9)
     for name, file, key in labelled_sets():
@@ -129,15 +129,15 @@ def settling(chosen):
             continue
         found = read(DATA, DataSet(name, file), key)
         for question, y in asked_of(name, found.y).items():
-            print(row(question, *settled(found.bags, y)), flush=True)
+            print(row(question, *settled(found.bags, y, inference)), flush=True)
 
 
-def settled(bags, y):
+def settled(bags, y, inference):
     """The sizes of the bags, and how a fit to them went."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began = time.process_time()
-        model = BagGP(random_state=0).fit(bags, y)
+        model = BagGP(inference=inference, random_state=0).fit(bags, y)
     seconds = f"{time.process_time() - began:.1f}"
     how = model.inference_, len(model.trace_), model.converged_, model.fallback_ or "–"
     return len(bags), bags.n_instances, bags.sizes.max(), *how, seconds
@@ -150,6 +150,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--witness", type=int, default=0, help="the digit that makes a bag positive")
     parser.add_argument("--sets", nargs="+", help="data sets of the part settling; all of them if none are named")
+    parser.add_argument("--inference", default="auto", help="of the part settling")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     if given.part != "settling":
@@ -159,7 +160,7 @@ def main():
         for seed in range(given.seeds) if given.part in (None, make.__name__) else ():
             measured(make, seed, given.witness)
     if given.part in (None, "settling"):
-        settling(given.sets)
+        settling(given.sets, given.inference)
 
 
 if __name__ == "__main__":
