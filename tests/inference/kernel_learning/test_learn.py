@@ -41,7 +41,7 @@ def many_sizes(n_bags=300, largest=1500):
 
 
 def stages(bags, evidence, **changes):
-    return list(learn._stages(bags, evidence, settings(**changes)))
+    return [(some, stated) for some, stated, _ in learn._stages(bags, evidence, settings(**changes))]
 
 
 def members(some):
@@ -225,6 +225,20 @@ def test_bags_with_other_evidence_than_labels_stay_whole():
     for some, _ in stages(bags, evidence, by_bags=False):
         numbers = np.array(sorted(members(some)))
         assert np.array_equal(some.sizes, bags.sizes[numbers])
+
+
+@pytest.mark.parametrize("size", [300, 2 * learn.MOST_OF_A_BAG])
+def test_a_negative_bag_has_as_many_pieces_in_every_stage(size):
+    """Also where a part of its rows stands for it. Cut finer, a few bags would ask for another kernel than all."""
+    bags = Bags(np.zeros((100 * size, 1)), np.repeat(np.arange(100), size))
+    kept, found = start(bags), []
+    for some, stated, share in learn._stages(bags, labels_of(np.arange(100) % 2, bags), settings()):
+        learning = learn.LearningSet(kept, kept.kernel, kept.inducing, some, stated, share).rows_in_pieces()
+        cut = [chunk.evidence.pieces[0] for chunk in learning.chunks().chunks]
+        counts = np.concatenate([np.bincount(pieces.bag) for pieces in cut if pieces is not None])
+        found.append(set(counts[counts > 1].tolist()))
+        assert (counts > 1).sum() == (stated.labels[:, 0] == 0).sum()
+    assert found == [{learn.PIECES // 50}] * 2
 
 
 # ---------------------------------------------------------------- what is learned

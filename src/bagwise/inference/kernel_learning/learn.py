@@ -1,6 +1,7 @@
 """Learning a kernel from bags: which rows, which judge, and when it is enough."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeGuard
@@ -44,7 +45,7 @@ LATER_STAGES = (300_000, 3_000_000, 30_000_000)  # between them, where ten times
 LEAST_BAGS = 60  # however large they are …
 LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
-PIECES = 200  # of all negative bags together where kernels are judged, about: each is a row to differentiate
+PIECES = 200  # of all negative bags together where a kernel is judged by all rows: each is a row to differentiate
 _STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays …
 _STAYS_OF_MANY = 0.5  # … and where more rows are judged than in the first stages
 _FEW_PARAMETERS = 200  # whose curvature is a matrix
@@ -141,8 +142,8 @@ def learn_features(
     if after is not None and after.trace is not None and after.trace.converged:
         traces, last = [after.trace], after.last
         next(stages)
-    for some, stated in stages:
-        judge = _judge(LearningSet(features, kernel, inducing, some, stated), settings)
+    for some, stated, share in stages:
+        judge = _judge(LearningSet(features, kernel, inducing, some, stated, share), settings)
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
         if last is None and begin is None and isinstance(judge, ByBags):
             parameters.set(_best_start(parameters, judge))
@@ -224,11 +225,30 @@ class _Stage(NamedTuple):
     may_be_thinned: bool
 
 
-def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[tuple[Bags, AnyEvidence]]:
+class _StageBags(NamedTuple):
+    """The bags of a stage, what they state, and their share of the rows that are learned from in the end."""
+
+    bags: Bags
+    evidence: AnyEvidence
+    share: float
+
+
+def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[_StageBags]:
     """Nested sets of bags that say something, from few rows to all of them (or to as many as are allowed)."""
+    most = _most_rows(bags, evidence, settings)
     for stage in _planned(bags, evidence, settings):
         some = bags[stage.chosen], evidence.of_bags(stage.chosen)
-        yield thinned(*some, settings) if stage.may_be_thinned else some
+        share = min(some[0].n_instances / most, 1.0)
+        yield _StageBags(*(thinned(*some, settings) if stage.may_be_thinned else some), share)
+
+
+def _stating(evidence: AnyEvidence) -> Ints:
+    return np.flatnonzero(np.asarray(evidence.observed().any(axis=1)))
+
+
+def _most_rows(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> int:
+    total = int(bags.sizes[_stating(evidence)].sum())
+    return total if settings.rows is None else min(settings.rows, total)
 
 
 def _planned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[_Stage]:
@@ -236,15 +256,13 @@ def _planned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> I
 
     Pinned counts are learned from the first of them alone (``one_stage``): their judge sees all rows at once.
     """
-    stating = np.flatnonzero(np.asarray(evidence.observed().any(axis=1)))
-    total = int(bags.sizes[stating].sum())
-    most = total if settings.rows is None else min(settings.rows, total)
+    stating, most = _stating(evidence), _most_rows(bags, evidence, settings)
     order = settings.random.permutation(stating)
     kept = np.minimum(bags.sizes, MOST_OF_A_BAG) if may_be_thinned(evidence, settings) else bags.sizes
     allowed = len(order) if settings.rows is None else bags_within(kept[order], settings.rows, 1)
     before = 0
     for limit in _row_limits(most)[: 1 if settings.one_stage else None]:
-        if limit == total:
+        if limit == bags.sizes[stating].sum():
             yield _Stage(stating, may_be_thinned=False)
             return
         later = limit in LATER_STAGES and limit < most
@@ -316,10 +334,18 @@ class LearningSet(NamedTuple):
     inducing: Tensor
     bags: Bags
     evidence: AnyEvidence
+    share: float = 1.0  # of all rows that there are to learn from
 
-    def rows(self, *, whole: bool = False, pieces: int = 0) -> LearningRows:
-        """Its rows wherever chunks live, ``whole`` in a single chunk, negative bags in about so many ``pieces``."""
-        return LearningRows(*self._parts(whole, pieces))
+    def rows(self, *, whole: bool = False) -> LearningRows:
+        """Its rows wherever chunks live, ``whole`` in a single chunk."""
+        return LearningRows(*self._parts(whole))
+
+    def rows_in_pieces(self) -> LearningRows:
+        """The same, negative bags in as many pieces as these bags have among all.
+
+        Were a few bags cut finer than all of them are, they would ask for another kernel than all.
+        """
+        return LearningRows(*self._parts(False, math.ceil(PIECES * self.share)))
 
     def rows_here(self, *, whole: bool = False) -> RowsHere:
         """Its rows in this process."""
@@ -352,7 +378,7 @@ def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
     if some.evidence.has_light_bags() or settings.by_moments:
         return differentiated(_moments(some.rows_here(whole=True)))
     if settings.by_bags:
-        return ByBags(some.rows(pieces=PIECES), some.ceiling(), int(settings.random.randint(2**31 - 1)))
+        return ByBags(some.rows_in_pieces(), some.ceiling(), int(settings.random.randint(2**31 - 1)))
     if not settings.pinned:
         return ByMessages(some.rows(), some.ceiling())
     by_messages = ByMessages(some.rows(whole=True), some.ceiling(), TOLERANCE_PINNED)
