@@ -42,7 +42,7 @@ def test_size_of_own_bag_is_a_mean_over_instances():
 
 @pytest.mark.parametrize(
     ("sizes", "engine"),
-    [([30] * 4, "ep"), ([31] * 4, "bag-ep"), ([1] * 50 + [40], "ep"), ([1] * 20 + [200], "bag-ep"), ([1] * 9, "ep")],
+    [([20] * 4, "ep"), ([21] * 4, "bag-ep"), ([1] * 50 + [40], "ep"), ([1] * 20 + [200], "bag-ep"), ([1] * 9, "ep")],
 )
 def test_large_bags_have_one_site_each_and_small_ones_messages(sizes, engine):
     assert chosen(sizes) == engine

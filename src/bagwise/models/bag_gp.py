@@ -68,7 +68,7 @@ class BagGP(ChainAnswers, AnswersInClasses):
         for; else "vi" where the evidence pins counts
         down (a range that excludes both too few and too many, a fraction with more confidence than the bag has
         instances), because messages to single instances cannot carry that; else "bag-ep" where an instance of a
-        labelled bag is, on average, in a bag of more than 30; else "vi" where there are more than 50,000 instances
+        labelled bag is, on average, in a bag of more than 20; else "vi" where there are more than 50,000 instances
         times label columns, or some bag has a weight below ½; else "ep". For classes it takes "bag-ep", with one site
         per bag and class. Use "gibbs" where you doubt the others. ``inference_`` is what was used.
     learn : bool
