@@ -6,9 +6,9 @@ digits    images of MNIST (50 principal components, which share one unit and are
           which is told the label of the bag for each of them, or what it shows itself
 rows      60 bags of 10,000 rows with 50 features, 1 % witnesses, and 60 such bags to predict
 settling  the engine, its sweeps and the processor seconds of one fit to each data set, with the defaults (corel2000:
-          its first class against the others; hja: each class in turn)
+          its first class against the others; hja: each class in turn, or all of them in one fit with --together)
 
-Run: python -m benchmarks.large_bags [digits|rows|settling] [--seeds 3] [--witness 0] [--sets musk1] [--inference auto]
+Run: python -m benchmarks.large_bags [digits|rows|settling] [--seeds 3] [--witness 0] [--sets hja] [--together]
 """
 
 import argparse
@@ -33,25 +33,31 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 SETTINGS = {"digits": {"standardize": False}, "rows": {}}
 
 
-def digit_bags(rows, is_witness, n_bags, rng):
-    """Bags of images drawn without repetition inside a bag; every second one holds about 3 % witnesses."""
+def images():
+    """50 principal components of the images of MNIST, which digit each shows, and which images are for tests."""
+    with np.load(DATA / "mnist_20k.npz") as file:
+        X, digit, test = file["X"] / 255.0, file["instance_y"], file["test"].astype(bool)
+    return PCA(50, random_state=0).fit(X[~test]).transform(X), digit, test
+
+
+def digit_bags(rows, is_witness, sizes, share, rng):
+    """Bags of images drawn without repetition inside a bag; every second one holds this share of witnesses, or one."""
     others, witnesses = np.flatnonzero(~is_witness), np.flatnonzero(is_witness)
-    chosen, sizes = [], rng.integers(40, 1001, n_bags)
+    chosen = []
     for b, size in enumerate(sizes):
-        own = max(1, round(0.03 * size)) if b % 2 else 0
+        own = max(1, round(share * size)) if b % 2 else 0
         chosen += [rng.choice(others, size - own, replace=False), rng.choice(witnesses, own, replace=False)]
     order = np.concatenate(chosen)
-    bags = Bags(rows[order], np.repeat(np.arange(n_bags), sizes))
-    return bags, np.arange(n_bags) % 2, is_witness[order]
+    bags = Bags(rows[order], np.repeat(np.arange(len(sizes)), sizes))
+    return bags, np.arange(len(sizes)) % 2, is_witness[order]
 
 
 def digits(seed, witness):
-    with np.load(DATA / "mnist_20k.npz") as file:
-        X, digit, test = file["X"] / 255.0, file["instance_y"], file["test"].astype(bool)
-    components = PCA(50, random_state=0).fit(X[~test]).transform(X)
+    X, digit, test = images()
     rng = np.random.default_rng(seed)
-    train, held_out = (digit_bags(components[part], digit[part] == witness, 120, rng) for part in (~test, test))
-    return train, held_out
+    return tuple(
+        digit_bags(X[part], digit[part] == witness, rng.integers(40, 1001, 120), 0.03, rng) for part in (~test, test)
+    )
 
 
 def witness_rows(seed, n_bags=60, size=10_000, width=50):
@@ -114,21 +120,23 @@ def labelled_sets():
     return sorted(known | {("corel2000", "corel2000", "y"), ("hja", "hja_birdsong", "y")})
 
 
-def asked_of(name, y):
-    """The questions with two answers that the labels of a data set make, by name."""
+def asked_of(name, y, together=False):
+    """The questions with two answers that the labels of a data set make, by name; several at once if together."""
     if name == "corel2000":
         return {name: (y == 0).astype(int)}
-    return {name: y} if y.ndim == 1 else {f"{name}, class {number}": column for number, column in enumerate(y.T)}
+    if y.ndim == 1 or together:
+        return {name: y}
+    return {f"{name}, class {number}": column for number, column in enumerate(y.T)}
 
 
-def settling(chosen, inference):
+def settling(chosen, inference, together):
     """One fit to each data set, or to those that were chosen."""
     print("| data | bags | instances | largest bag | engine | sweeps | settled | instead of | s |\n|" + "---|" * 9)
     for name, file, key in labelled_sets():
         if chosen and name not in chosen:
             continue
         found = read(DATA, DataSet(name, file), key)
-        for question, y in asked_of(name, found.y).items():
+        for question, y in asked_of(name, found.y, together).items():
             print(row(question, *settled(found.bags, y, inference)), flush=True)
 
 
@@ -151,6 +159,7 @@ def main():
     parser.add_argument("--witness", type=int, default=0, help="the digit that makes a bag positive")
     parser.add_argument("--sets", nargs="+", help="data sets of the part settling; all of them if none are named")
     parser.add_argument("--inference", default="auto", help="of the part settling")
+    parser.add_argument("--together", action="store_true", help="of the part settling: all classes of hja in one fit")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     if given.part != "settling":
@@ -160,7 +169,7 @@ def main():
         for seed in range(given.seeds) if given.part in (None, make.__name__) else ():
             measured(make, seed, given.witness)
     if given.part in (None, "settling"):
-        settling(given.sets, given.inference)
+        settling(given.sets, given.inference, given.together)
 
 
 if __name__ == "__main__":
