@@ -25,7 +25,7 @@ from bagwise.inference.loop import Trace, Watch, iterate, one_after_the_other
 from bagwise.inference.mean_field import MeanField
 from bagwise.inference.places import chunks_of
 
-LARGE_BAG = 20.0  # mean size of the bag of an instance above which messages may take hundreds of sweeps, and one site per bag is as good
+LARGE_BAG = 20.0  # mean size of the bag of an instance above which messages may take hundreds of sweeps
 LARGEST_MESSAGES = 50_000  # instances × label columns above which the mean field is preferred to messages
 _CAP = {"ep": 500, "bag-ep": 200, "vi": 2000}
 _TOLERANCE = {"ep": 1e-4, "bag-ep": 1e-3, "vi": 1e-6}
