@@ -126,7 +126,7 @@ def brief_learning(monkeypatch):
     """Few steps of learning a kernel, each of a few sweeps, all of them on the workers."""
     monkeypatch.setattr("bagwise.scale.cluster.FEW_ROWS", 0)
     monkeypatch.setattr("bagwise.scale.cluster._SMALLER", 1)
-    settings = {"learn.CHUNK_ROWS": mortal.CHUNK_ROWS, "learn.iteration_limit": lambda free: 1}
+    settings = {"judges.CHUNK_ROWS": mortal.CHUNK_ROWS, "learn.iteration_limit": lambda free: 1}
     settings |= {"by_bags.TOLERANCE": 9.0, "by_bags._ADJOINT_STEPS": 2}
     for name, value in settings.items():
         monkeypatch.setattr(f"bagwise.inference.kernel_learning.{name}", value)

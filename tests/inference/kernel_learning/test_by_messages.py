@@ -23,8 +23,9 @@ from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.kernel_learning import by_messages, learn, search
 from bagwise.inference.kernel_learning.by_bags import ByBags
 from bagwise.inference.kernel_learning.by_messages import ByMessages
-from bagwise.inference.kernel_learning.learn import LearningSettings, TensorBlock, learn_features
+from bagwise.inference.kernel_learning.learn import TensorBlock, learn_features
 from bagwise.inference.kernel_learning.rows import LearningRows
+from bagwise.inference.kernel_learning.settings import LearningSettings
 from bagwise.inference.loop import SILENT, iterate
 
 
@@ -229,14 +230,14 @@ def test_the_same_random_state_learns_the_same(problem):
 def sizes_seen(monkeypatch):
     """The bags that learning looks at."""
     seen = []
-    original = learn._judge
+    original = learn.judge_of
 
     def remember(some, settings):
         seen.append(some.bags)
         assert len(some.evidence.labels) == len(some.bags)
         return original(some, settings)
 
-    monkeypatch.setattr(learn, "_judge", remember)
+    monkeypatch.setattr(learn, "judge_of", remember)
     return seen
 
 

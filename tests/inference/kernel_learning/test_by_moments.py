@@ -70,7 +70,7 @@ def test_moments_judge_where_messages_do_not_settle(monkeypatch):
 
 def test_messages_judge_where_they_settle(monkeypatch):
     """Here within 25 of 600 sweeps, whatever the inducing inputs; with bags of 50 that is a matter of luck."""
-    monkeypatch.setattr("bagwise.inference.kernel_learning.learn.MomentEvidence", None)
+    monkeypatch.setattr("bagwise.inference.kernel_learning.judges.MomentEvidence", None)
     bags, fractions, truth = moons_in_twenty_bags(10)
     model = BagGP(evidence="fraction", n_inducing=20, random_state=0).fit(bags, fractions)
     assert model.learning_trace_.converged

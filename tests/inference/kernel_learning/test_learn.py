@@ -7,29 +7,19 @@ import numpy as np
 import pytest
 import torch
 from gpytorch import kernels as gpk
+from tests.inference.kernel_learning.learning_problems import labels_of, settings, start
 from tests.problems import features_of
 
 from bagwise import Bags
 from bagwise.datasets import make_bags
-from bagwise.evidence.counts import CountEvidence
 from bagwise.evidence.reading import CountReading, read_counts
 from bagwise.exceptions import NumericalError
 from bagwise.gp import kernels
 from bagwise.gp.kernel_parameters import KernelParameters
-from bagwise.inference.kernel_learning import learn, search
-from bagwise.inference.kernel_learning.by_messages import ByMessages
-from bagwise.inference.kernel_learning.learn import LearningSettings, learn_features
+from bagwise.inference.kernel_learning import judges, learn, search
+from bagwise.inference.kernel_learning.judges import PIECES, LearningSet, judge_of
+from bagwise.inference.kernel_learning.learn import learn_features
 from bagwise.inference.loop import SILENT
-
-
-def settings(seed=0, **changes):
-    return LearningSettings(
-        **({"n_restarts": 1, "learn_inducing": False, "by_bags": True} | changes), random=np.random.RandomState(seed)
-    )
-
-
-def labels_of(y, bags):
-    return CountEvidence(np.asarray(y, dtype=float)[:, None], bags.sizes)
 
 
 def many_sizes(n_bags=300, largest=1500):
@@ -47,11 +37,6 @@ def stages(bags, evidence, **changes):
 def members(some):
     """Which bags of ``many_sizes`` are there."""
     return set(some.X[:, 0].astype(int).tolist())
-
-
-def start(bags):
-    made = kernels.trainable_kernel("rbf", bags.n_features, None, 8.0, False)
-    return features_of(bags, kernel=made, lengthscale=None, bias=5.0, n_inducing=8)
 
 
 def parameters(features):
@@ -233,12 +218,12 @@ def test_a_negative_bag_has_as_many_pieces_in_every_stage(size):
     bags = Bags(np.zeros((100 * size, 1)), np.repeat(np.arange(100), size))
     kept, found = start(bags), []
     for some, stated, share in learn._stages(bags, labels_of(np.arange(100) % 2, bags), settings()):
-        learning = learn.LearningSet(kept, kept.kernel, kept.inducing, some, stated, share).rows_in_pieces()
+        learning = LearningSet(kept, kept.kernel, kept.inducing, some, stated, share).rows_in_pieces()
         cut = [chunk.evidence.pieces[0] for chunk in learning.chunks().chunks]
         counts = np.concatenate([np.bincount(pieces.bag) for pieces in cut if pieces is not None])
         found.append(set(counts[counts > 1].tolist()))
         assert (counts > 1).sum() == (stated.labels[:, 0] == 0).sum()
-    assert found == [{learn.PIECES // 50}] * 2
+    assert found == [{PIECES // 50}] * 2
 
 
 # ---------------------------------------------------------------- what is learned
@@ -254,7 +239,7 @@ def problem():
 def test_chunks_of_rows_change_no_learned_kernel(problem, by_bags, monkeypatch):
     bags, y = problem
     whole = learn_features(start(bags), bags, labels_of(y, bags), settings(by_bags=by_bags), SILENT)
-    monkeypatch.setattr(learn, "CHUNK_ROWS", 50)
+    monkeypatch.setattr(judges, "CHUNK_ROWS", 50)
     cut = learn_features(start(bags), bags, labels_of(y, bags), settings(by_bags=by_bags), SILENT)
     np.testing.assert_allclose(parameters(cut.features), parameters(whole.features), rtol=1e-5, atol=1e-5)
     assert not np.allclose(parameters(whole.features), parameters(start(bags)), atol=1e-2)
@@ -270,24 +255,17 @@ def test_learning_in_stages_comes_near_to_learning_from_all_rows(problem, monkey
     assert staged.trace.converged
 
 
-def test_moments_judge_where_they_are_asked_for_though_messages_settle(problem):
-    bags, y = problem
-    some = learn.LearningSet(start(bags), start(bags).kernel, start(bags).inducing, bags, labels_of(y, bags))
-    assert isinstance(learn._judge(some, settings(by_bags=False, pinned=True)), ByMessages)
-    assert not isinstance(learn._judge(some, settings(by_bags=False, pinned=True, by_moments=True)), ByMessages)
-
-
 def test_going_on_after_the_first_rows_asks_no_more_about_these(problem, monkeypatch):
     bags, y = problem
     monkeypatch.setattr(learn, "STAGES", (80, 160))
     monkeypatch.setattr(learn, "LEAST_BAGS", 5)
-    judge_of, judged = learn._judge, []
+    judged = []
 
     def counted(some, chosen):
         judged.append(some.bags.n_instances)
         return judge_of(some, chosen)
 
-    monkeypatch.setattr(learn, "_judge", counted)
+    monkeypatch.setattr(learn, "judge_of", counted)
     args = start(bags), bags, labels_of(y, bags)
     staged = learn_features(*args, settings(), SILENT)
     by_stages, judged[:] = list(judged), []
@@ -330,7 +308,7 @@ def test_the_given_features_are_not_changed(problem):
 
 def test_interruption_keeps_the_best_kernel_so_far(problem, monkeypatch):
     bags, y = problem
-    judge_of, seen = learn._judge, []
+    seen = []
 
     def interrupted(some, chosen):
         inner = judge_of(some, chosen)
@@ -347,7 +325,7 @@ def test_interruption_keeps_the_best_kernel_so_far(problem, monkeypatch):
 
         return judge
 
-    monkeypatch.setattr(learn, "_judge", interrupted)
+    monkeypatch.setattr(learn, "judge_of", interrupted)
     learned = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
     assert learned.trace.interrupted
     assert not learned.trace.converged
@@ -364,7 +342,7 @@ def test_a_kernel_that_can_be_judged_nowhere_stays_as_given_and_is_reported(prob
 
         return judge
 
-    monkeypatch.setattr(learn, "_judge", never)
+    monkeypatch.setattr(learn, "judge_of", never)
     learned = learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
     assert not learned.trace.converged
     assert "evaluated nowhere" in search.unsettled(learned.trace)

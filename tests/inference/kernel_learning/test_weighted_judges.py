@@ -15,7 +15,7 @@ from bagwise.inference.kernel_learning import by_bags
 from bagwise.inference.kernel_learning import by_messages as messages
 from bagwise.inference.kernel_learning.by_bags import ByBags
 from bagwise.inference.kernel_learning.by_messages import ByMessages
-from bagwise.inference.kernel_learning.learn import _moments
+from bagwise.inference.kernel_learning.judges import _moments
 from bagwise.inference.kernel_learning.rows import LearningRows, RowsHere
 from bagwise.inference.kernel_learning.search import differentiated
 

@@ -1,42 +1,34 @@
-"""Learning a kernel from bags: which rows, which judge, and when it is enough."""
+"""Learning a kernel from bags: which rows, and when it is enough."""
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bagwise.bag_models.classes import ProbitClasses
-from bagwise.bag_models.counts import ProbitCounts
 from bagwise.bags import Bags, ragged_ranges
 from bagwise.evidence.classes import ClassEvidence
 from bagwise.evidence.counts import CountEvidence
 from bagwise.exceptions import NumericalError
-from bagwise.gp.features import Features, longer_chunks, reassembled
+from bagwise.gp.features import Features, reassembled
 from bagwise.gp.kernel_parameters import KernelParameters
-from bagwise.inference.chunks import BagModel, OfColumn
 from bagwise.inference.kernel_learning.by_bags import ROUGH, ByBags
-from bagwise.inference.kernel_learning.by_classes import ByClasses
-from bagwise.inference.kernel_learning.by_messages import TOLERANCE_PINNED, ByMessages
-from bagwise.inference.kernel_learning.by_moments import MomentEvidence
-from bagwise.inference.kernel_learning.rows import CHUNK_ROWS, LearningRows, RowsHere, most_rows
+from bagwise.inference.kernel_learning.judges import LearningSet, judge_of
 from bagwise.inference.kernel_learning.search import (
     NOWHERE,
     Block,
     Elsewhere,
     EvidenceSearch,
-    Judge,
     Vector,
     as_matrix,
-    differentiated,
     iteration_limit,
     joined_traces,
 )
+from bagwise.inference.kernel_learning.settings import AnyEvidence, LearningSettings
 from bagwise.inference.loop import Trace, Watch
 from bagwise.inference.rows_at_hand import gather_rows
 
@@ -45,13 +37,11 @@ LATER_STAGES = (300_000, 3_000_000, 30_000_000)  # between them, where ten times
 LEAST_BAGS = 60  # however large they are …
 LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
-PIECES = 200  # of all negative bags together where a kernel is judged by all rows: each is a row to differentiate
 _STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays …
 _STAYS_OF_MANY = 0.5  # … and where more rows are judged than in the first stages
 _FEW_PARAMETERS = 200  # whose curvature is a matrix
 
 Ints = NDArray[np.int64]
-AnyEvidence = CountEvidence | ClassEvidence
 
 
 class TensorBlock:
@@ -78,20 +68,6 @@ class TensorBlock:
     def clear(self) -> None:
         """Forget the gradient."""
         self._tensor.grad = None
-
-
-class LearningSettings(NamedTuple):
-    """How to search."""
-
-    n_restarts: int
-    learn_inducing: bool
-    random: np.random.RandomState
-    by_bags: bool = False  # one site per bag, rather than messages to single instances
-    pinned: bool = False  # whether counts are pinned down
-    by_moments: bool = False  # of pinned counts, even where messages settle: to compare kinds of kernel by one judge
-    rows: int | None = None  # how many rows to learn from at most; None for all
-    one_stage: bool = False  # learn from the first rows alone
-    too_little: float | None = None  # nats of gain up to which to search from other starts, too; None for never
 
 
 class Stage(NamedTuple):
@@ -143,7 +119,7 @@ def learn_features(
         traces, last = [after.trace], after.last
         next(stages)
     for some, stated, share in stages:
-        judge = _judge(LearningSet(features, kernel, inducing, some, stated, share), settings)
+        judge = judge_of(LearningSet(features, kernel, inducing, some, stated, share), settings)
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
         if last is None and begin is None and isinstance(judge, ByBags):
             parameters.set(_best_start(parameters, judge))
@@ -321,82 +297,3 @@ def thinned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> tu
     rows = np.sort(order[ragged_ranges(bags.offsets[:-1], kept)])
     fewer = Bags(bags.X[rows], bags.index[rows], feature_names=bags.feature_names)
     return fewer, CountEvidence(evidence.labels, kept, label_noise=evidence.label_noise, weight=evidence.weight)
-
-
-# ---------------------------------------------------------------- judges
-
-
-class LearningSet(NamedTuple):
-    """What a judge judges by."""
-
-    features: Features
-    kernel: Any
-    inducing: Tensor
-    bags: Bags
-    evidence: AnyEvidence
-    share: float = 1.0  # of all rows that there are to learn from
-
-    def rows(self, *, whole: bool = False) -> LearningRows:
-        """Its rows wherever chunks live, ``whole`` in a single chunk."""
-        return LearningRows(*self._parts(whole))
-
-    def rows_in_pieces(self) -> LearningRows:
-        """The same, negative bags in as many pieces as these bags have among all.
-
-        Were a few bags cut finer than all of them are, they would ask for another kernel than all.
-        """
-        return LearningRows(*self._parts(False, math.ceil(PIECES * self.share)))
-
-    def rows_here(self, *, whole: bool = False) -> RowsHere:
-        """Its rows in this process."""
-        return RowsHere(*self._parts(whole))
-
-    def _parts(self, whole: bool, pieces: int = 0) -> tuple[Features, Any, Tensor, Bags, BagModel, int]:
-        n_rows = self.bags.n_instances
-        size = n_rows if whole else longer_chunks(CHUNK_ROWS, n_rows, most_rows(self.features))
-        model = (
-            ProbitClasses(self.evidence)
-            if isinstance(self.evidence, ClassEvidence)
-            else ProbitCounts(self.evidence, pieces=pieces)
-        )
-        return self.features, self.kernel, self.inducing, self.bags, model, size
-
-    def ceiling(self) -> Tensor:
-        """The highest log evidence that there can be, (K,)."""
-        assert isinstance(self.evidence, CountEvidence)
-        return torch.as_tensor(self.evidence.ceiling(), device=self.features.device)
-
-
-def _judge(some: LearningSet, settings: LearningSettings) -> Judge:
-    """One site per bag, or messages; moments where counts are pinned down and messages do not settle at first.
-
-    Moments too where some bags count for little, because a message is of a whole bag, and where kinds of kernel are
-    compared: messages may settle at one of them and not at another.
-    """
-    if isinstance(some.evidence, ClassEvidence):
-        return ByClasses(some.rows_here(), int(settings.random.randint(2**31 - 1)))
-    if some.evidence.has_light_bags() or settings.by_moments:
-        return differentiated(_moments(some.rows_here(whole=True)))
-    if settings.by_bags:
-        return ByBags(some.rows_in_pieces(), some.ceiling(), int(settings.random.randint(2**31 - 1)))
-    if not settings.pinned:
-        return ByMessages(some.rows(), some.ceiling())
-    by_messages = ByMessages(some.rows(whole=True), some.ceiling(), TOLERANCE_PINNED)
-    try:
-        by_messages()
-    except NumericalError:
-        return differentiated(_moments(some.rows_here(whole=True)))
-    return by_messages
-
-
-def _moments(rows: RowsHere) -> Callable[[], Tensor]:
-    """(4.7), which sees all rows at once."""
-    (first,) = rows.chunks()
-    columns = (OfColumn(column)(first) for column in range(first.evidence.labels.shape[1]))
-    judges = [MomentEvidence(column.evidence, column.design.segments) for column in columns]
-
-    def objective() -> Tensor:
-        (chunk,) = rows.traced()
-        return torch.stack([log_evidence_of(chunk.design) for log_evidence_of in judges]).sum()
-
-    return objective

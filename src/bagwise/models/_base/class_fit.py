@@ -21,7 +21,8 @@ from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
 from bagwise.inference.class_start import guessed_classes, leaves_choice
 from bagwise.inference.engines import NEARLY, Inferred, Limits
-from bagwise.inference.kernel_learning.learn import STAGES, Learned, LearningSettings, learn_features
+from bagwise.inference.kernel_learning.learn import STAGES, Learned, learn_features
+from bagwise.inference.kernel_learning.settings import LearningSettings
 from bagwise.inference.loop import Watch
 from bagwise.models._base.chains import ChainSettings, sample
 from bagwise.models._base.count_fit import WithoutLogEvidence, kept_or_learned

@@ -11,7 +11,8 @@ from bagwise.bags import Bags
 from bagwise.evidence.reading import CountInput
 from bagwise.gp.features import Features
 from bagwise.inference.engines import engine_for
-from bagwise.inference.kernel_learning.learn import Learned, LearningSettings, learn_features
+from bagwise.inference.kernel_learning.learn import Learned, learn_features
+from bagwise.inference.kernel_learning.settings import LearningSettings
 from bagwise.inference.kernel_learning.size_effect import LEAST_GAIN, gain_of_sizes, may_have_sizes
 from bagwise.inference.loop import Trace, Watch
 from bagwise.models._base.by_left_out_bags import prefer_second
