@@ -375,6 +375,21 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
+        "inference/kernel_learning/judges.py",
+        "inference/kernel_learning/test_judges.py",
+        (
+            "bags of little weight have a site",
+            "some.evidence.has_light_bags() or settings.by_moments",
+            "settings.by_moments",
+        ),
+        ("who asks for moments gets messages", "has_light_bags() or settings.by_moments", "has_light_bags()"),
+    ),
+    *mutants_of(
+        "inference/kernel_learning/judges.py",
+        "inference/kernel_learning/test_learn.py ::test_a_negative_bag_has_as_many_pieces_in_every_stage",
+        ("few bags are cut finer than all", "math.ceil(PIECES * self.share)", "PIECES"),
+    ),
+    *mutants_of(
         "inference/kernel_learning/size_effect.py",
         "inference/kernel_learning/test_size_effect.py",
         (
