@@ -390,6 +390,12 @@ MUTANTS = [
         ("few bags are cut finer than all", "math.ceil(PIECES * self.share)", "PIECES"),
     ),
     *mutants_of(
+        "inference/kernel_learning/learn.py",
+        "inference/kernel_learning/test_learn.py ::test_second_search_looks_at_the_usual_starts_again",
+        ("a kernel stays where few bags left it", "[found, *starts]", "[found]"),
+        ("every search looks at the usual starts", "len(traces) < 2", "len(traces) < 3"),
+    ),
+    *mutants_of(
         "inference/kernel_learning/size_effect.py",
         "inference/kernel_learning/test_size_effect.py",
         (

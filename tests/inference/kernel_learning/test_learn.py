@@ -99,10 +99,36 @@ def test_search_for_large_bags_begins_at_the_best_of_several_kernels():
                 raise NumericalError("not settled")
             return 10.0 if variance > 4.0 else 0.0
 
-    first, start = parameters.get(), learn._best_start(parameters, Judge())
+    first, start = parameters.get(), learn._best_start(parameters, Judge(), parameters.starts())
     parameters.set(start)
     assert kernel.outputscale.item() > 4.0
     assert kernel.base_kernel.lengthscale.item() == pytest.approx(2.0 * np.exp(first[1]), rel=1e-6)  # next to √2
+
+
+def test_second_search_looks_at_the_usual_starts_again(problem, monkeypatch):
+    """To the first bags the kernel that they end at looks best; to more of them another one does."""
+    bags, y = problem
+    monkeypatch.setattr(learn, "STAGES", (80, 160))
+    monkeypatch.setattr(learn, "LEAST_BAGS", 5)
+    begun, seen = [], []
+    best = learn._best_start
+
+    def told(parameters, judge, starts):
+        begun.append(parameters.get())
+        seen.append(list(starts))
+        return best(parameters, judge, starts) if len(seen) == 1 else starts[-1]
+
+    monkeypatch.setattr(learn, "_best_start", told)
+    searched, ways = learn._searched, []
+    monkeypatch.setattr(
+        learn, "_searched", lambda search, last, *rest: (ways.append(last), searched(search, last, *rest))[1]
+    )
+    learn_features(start(bags), bags, labels_of(y, bags), settings(), SILENT)
+    usual = KernelParameters(start(bags).kernel, 2).starts()
+    assert len(seen) == 2  # not where a third search begins
+    np.testing.assert_allclose(seen[0], usual)
+    np.testing.assert_allclose(seen[1], [begun[1], *usual])
+    assert ways[:2] == [None, None]  # a search of its own, no refinement of the first
 
 
 def test_few_rows_are_one_stage():

@@ -105,6 +105,7 @@ def learn_features(
     inducing = (features if after is None else after.features).inducing.clone()
     parameters = KernelParameters(kernel, inducing.shape[1], features.takes_rows_as_they_come)
     blocks: list[Block] = [parameters]
+    starts = parameters.starts()
     if settings.learn_inducing:
         blocks.append(TensorBlock(inducing))
     if begin is not None:
@@ -121,8 +122,11 @@ def learn_features(
     for some, stated, share in stages:
         judge = judge_of(LearningSet(features, kernel, inducing, some, stated, share), settings)
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
-        if last is None and begin is None and isinstance(judge, ByBags):
-            parameters.set(_best_start(parameters, judge))
+        if isinstance(judge, ByBags) and len(traces) < 2 and (begin is None or last is not None):
+            found = parameters.get()
+            start = _best_start(parameters, judge, starts if last is None else [found, *starts])
+            parameters.set(start)
+            last = last if start is found else None
         trace = _searched(search, last, some, settings, watch, _elsewhere(parameters, blocks[1:], settings))
         if trace is None:
             break
@@ -135,10 +139,13 @@ def learn_features(
     return Learned(made, joined_traces(traces), last)
 
 
-def _best_start(parameters: KernelParameters, judge: ByBags) -> Vector:
-    """Where to begin: large bags teach nothing at many kernels, and the evidence is flat around these."""
+def _best_start(parameters: KernelParameters, judge: ByBags, starts: Sequence[Vector]) -> Vector:
+    """Where to begin: large bags teach nothing at many kernels, and the evidence is flat around these.
+
+    To few large bags all kernels may be alike. So the second search, too, looks at all of them, beside what the first
+    one has found.
+    """
     values: list[tuple[float, Vector]] = []
-    starts = parameters.starts()
     for start in starts:
         parameters.set(start)
         away = (start - parameters.centre) / parameters.spread
