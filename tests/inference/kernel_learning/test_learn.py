@@ -131,6 +131,14 @@ def test_second_search_looks_at_the_usual_starts_again(problem, monkeypatch):
     assert ways[:2] == [None, None]  # a search of its own, no refinement of the first
 
 
+def test_usual_starts_are_looked_at_again_only_where_there_are_more_bags_of_few_rows():
+    last = learn.Stage(60, lambda vector: vector)
+    few, many = (Bags(np.zeros((n_rows, 1)), np.arange(n_rows) % 61) for n_rows in (100, learn.STAGES[-1] + 1))
+    assert learn._tells_more(few, last)
+    assert not learn._tells_more(few, last._replace(n_bags=61))
+    assert not learn._tells_more(many, last)
+
+
 def test_few_rows_are_one_stage():
     bags, y, _ = make_bags(20, (2, 9), 2, random_state=0)
     ((some, said),) = stages(bags, labels_of(y, bags))

@@ -122,7 +122,7 @@ def learn_features(
     for some, stated, share in stages:
         judge = judge_of(LearningSet(features, kernel, inducing, some, stated, share), settings)
         search = EvidenceSearch(blocks, judge, ROUGH if settings.by_bags else 0.0)
-        if isinstance(judge, ByBags) and len(traces) < 2 and (begin is None or last is not None):
+        if isinstance(judge, ByBags) and (begin is None if last is None else _tells_more(some, last)):
             found = parameters.get()
             start = _best_start(parameters, judge, starts if last is None else [found, *starts])
             parameters.set(start)
@@ -137,6 +137,11 @@ def learn_features(
     origin = f"{features.origin}, then learned" if settings.learn_inducing else None
     made = reassembled(features, kernel=kernel, inducing=inducing.detach(), origin=origin)
     return Learned(made, joined_traces(traces), last)
+
+
+def _tells_more(now: Bags, last: Stage) -> bool:
+    """Whether there are more bags than in the last search, and not so many rows that a look at them is dear."""
+    return len(now) > last.n_bags and now.n_instances <= STAGES[-1]
 
 
 def _best_start(parameters: KernelParameters, judge: ByBags, starts: Sequence[Vector]) -> Vector:
