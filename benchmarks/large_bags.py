@@ -8,7 +8,8 @@ rows      60 bags of 10,000 rows with 50 features, 1 % witnesses, and 60 such ba
 settling  the engine, its sweeps and the processor seconds of one fit to each data set, with the defaults (corel2000:
           its first class against the others; hja: each class in turn, or all of them in one fit with --together)
 
-Run: python -m benchmarks.large_bags [digits|rows|settling] [--seeds 3] [--witness 0] [--sets hja] [--together]
+Run: python -m benchmarks.large_bags [digits|rows|settling] [--seeds 3] [--witness 0] [--threads 1]
+     [--sets hja ...] [--together] [--inference auto]
 """
 
 import argparse

@@ -44,7 +44,10 @@ class Results:
         return float(values.mean()) if len(values) else np.nan
 
     def error(self, name, model, metric):
-        values = self.values(name, model, metric)
+        """Standard error: over folds, or, where there is one, over the bags that it holds out."""
+        values, records = self.values(name, model, metric), self.records.get((name, model), [])
+        if len(records) == 1 and len(values) == 1:
+            return number_from_json(records[0]["metrics"][name].get(f"bag {metric} error"))
         return error_of_mean(values) if np.isfinite(values).all() else np.nan
 
     def means(self, metric, sets=None):

@@ -12,6 +12,7 @@ from bagwise.bench.measure import measure_cell
 from bagwise.bench.protocols import Folds
 from bagwise.metrics import bag_report, positive_proba
 from bagwise.models import discover_estimators
+from benchmarks.where.errors import standard_errors
 
 METRICS = ("accuracy", "auc", "log_likelihood")
 # Everything at its defaults, but for these: one search for the kernel, short chains, so that large sets can be run.
@@ -41,10 +42,13 @@ USUAL_SECONDS = 0.5
 
 
 def bag_answers(model, split):
-    """Accuracy, AUC and log-likelihood of the bags."""
+    """Accuracy, AUC and log-likelihood of the bags held out, with their standard errors."""
     (part,) = split.parts
-    report = bag_report(part.bag_truth, positive_proba(model.predict_proba(part.bags), model.classes_))
-    return Measured({part.rows[0]: {f"bag {name}": float(report[name]) for name in METRICS}}, {})
+    positive = positive_proba(model.predict_proba(part.bags), model.classes_)
+    report = bag_report(part.bag_truth, positive)
+    found = {f"bag {name}": float(report[name]) for name in METRICS}
+    errors = standard_errors(part.bag_truth, positive)
+    return Measured({part.rows[0]: found | {f"bag {name} error": errors[name] for name in METRICS}}, {})
 
 
 def models_for(sets):

@@ -4,12 +4,14 @@ import time
 import numpy as np
 import pytest
 from benchmarks.where.__main__ import main
+from benchmarks.where.errors import of_auc, standard_errors
 from benchmarks.where.page import BEGIN, END
 from benchmarks.where.ranks import critical_difference, friedman, ranking
 from benchmarks.where.results import Results
 from benchmarks.where.sets import MOST_BAGS, ready, some_bags, sources, two_classes
-from benchmarks.where.table import TooLongError, alarm
+from benchmarks.where.table import METRICS, TooLongError, alarm
 from scipy import stats
+from sklearn.metrics import roc_auc_score
 
 from bagwise.datasets import make_bags
 from bagwise.io.npz import write_npz
@@ -55,6 +57,36 @@ def test_bags_of_a_large_set_are_drawn_with_the_shares_of_both_classes():
     chosen = some_bags(y, 0)
     assert len(np.unique(chosen)) == MOST_BAGS
     assert y[chosen].mean() == pytest.approx(0.2)
+
+
+def test_standard_errors_of_one_fold_are_those_of_other_bags_held_out():
+    random = np.random.default_rng(1)
+    truth = np.repeat([0.0, 1.0], [50, 40])
+    p = 1 / (1 + np.exp(-random.normal(2 * truth - 1, 1.5)))
+
+    def measures(chosen):
+        labels, q = truth[chosen] == 1, p[chosen]
+        logs = np.log(np.where(labels, q, 1 - q))
+        return ((q > 0.5) == labels).mean(), roc_auc_score(labels, q), logs.mean()
+
+    drawn = [np.r_[random.choice(50, 50), 50 + random.choice(40, 40)] for _ in range(4000)]
+    spread = np.std([measures(chosen) for chosen in drawn], axis=0)
+    found = standard_errors(truth, p)
+    assert [found[name] for name in ("accuracy", "auc", "log_likelihood")] == pytest.approx(spread, rel=0.06)
+
+
+def test_error_of_the_auc_is_that_of_delong_and_others():
+    above, below = np.array([0.9, 0.5, 0.8]), np.array([0.5, 0.1, 0.85, 0.3])
+    pairs = [[1.0 if a > b else 0.5 if a == b else 0.0 for b in below] for a in above]
+    rows, columns = ([np.mean(one) for one in of] for of in (pairs, list(zip(*pairs, strict=True))))
+    expected = np.var(rows, ddof=1) / 3 + np.var(columns, ddof=1) / 4
+    assert of_auc(above, below) ** 2 == pytest.approx(expected)
+
+
+def test_errors_that_are_not_defined_are_missing():
+    sure = standard_errors(np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.2, 0.3]))
+    assert np.isnan([sure["auc"], sure["log_likelihood"]]).all()
+    assert np.isnan(list(standard_errors(np.array([1.0]), np.array([0.7])).values())).all()
 
 
 def work_until(end):
@@ -126,3 +158,15 @@ def test_only_folds_that_all_models_have_been_through_are_compared(tmp_path):
     found = Results.read(results)
     assert np.array_equal(found.means("auc"), [[0.5, np.nan]], equal_nan=True)
     assert found.complaints() == {("b", "no"): 1}
+
+
+def test_one_fold_has_the_errors_of_its_bags_and_several_have_those_of_folds(tmp_path):
+    def line(fold, auc):
+        metrics = {"s": {f"bag {name}{kind}": auc for name in METRICS for kind in ("", " error")}}
+        return json.dumps({"key": f"where/s/a/0/{fold}", "fingerprint": "", "error": None, "metrics": metrics})
+
+    results = tmp_path / "where.jsonl"
+    results.write_text(line(0, 0.5) + "\n")
+    assert Results.read(results).error("s", "a", "auc") == 0.5
+    results.write_text(line(0, 0.5) + "\n" + line(1, 0.7) + "\n")
+    assert Results.read(results).error("s", "a", "auc") == pytest.approx(0.1)

@@ -96,16 +96,17 @@ def learn_features(
 ) -> Learned:
     """Find kernel parameters (and inducing inputs) of high evidence: from few rows first, then from more.
 
-    A search among more rows begins where the last one ended, and only where these rows ask for another kernel. The
-    first one begins at the kernel of ``begin``, where there is one of the same kind; priors are those of ``features``.
-    ``after`` is what the same judge has learned from the first rows: where that settled it goes on from there.
+    A search among more rows begins where the last one ended, and only where these rows ask for another kernel; where it
+    sees more bags, and not very many rows, it looks at the usual starts as well. The first one begins at the kernel of
+    ``begin``, where there is one of the same kind; priors are those of ``features``. ``after`` is what the same judge
+    has learned from the first rows: where that settled it goes on from there.
     """
     begin = begin if after is None else after.features
     kernel = copy.deepcopy(features.kernel)
     inducing = (features if after is None else after.features).inducing.clone()
     parameters = KernelParameters(kernel, inducing.shape[1], features.takes_rows_as_they_come)
-    blocks: list[Block] = [parameters]
     starts = parameters.starts()
+    blocks: list[Block] = [parameters]
     if settings.learn_inducing:
         blocks.append(TensorBlock(inducing))
     if begin is not None:
