@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.evidence.classes import ClassEvidence
+from bagwise.numerics.none_or_some import none_or_some
 from bagwise.numerics.segments import ONCE, BagWeights, Segments
-from bagwise.numerics.special import hazard, log_at_least_one, log_minus_log_ndtr, log_ndtr
+from bagwise.numerics.special import hazard, log_ndtr
 
 
 class ClassOdds(NamedTuple):
@@ -38,8 +39,8 @@ class ClassOdds(NamedTuple):
 
 def odds_of(f: Tensor, segments: Segments) -> ClassOdds:
     """log Z0 and log Z1 of some bags from the latent values (n, K) of their instances."""
-    some = log_at_least_one(segments.logsumexp(log_minus_log_ndtr(f)))
-    return ClassOdds(segments.sum(log_ndtr(-f)), some)
+    logs = none_or_some(f, segments)
+    return ClassOdds(logs.none, logs.some)
 
 
 def class_terms(f: Tensor, table: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:

@@ -18,8 +18,9 @@ from bagwise.bag_models.pieces import Pieces, cut_bags, piece_rows
 from bagwise.bags import ragged_ranges
 from bagwise.evidence.counts import CountEvidence, informed_rows
 from bagwise.numerics.counting.programme import CountPotentials, count_posterior
+from bagwise.numerics.none_or_some import none_or_some
 from bagwise.numerics.segments import ONCE, BagWeights, Segments
-from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
+from bagwise.numerics.special import log_ndtr, log_pdf
 
 
 def label_terms(f: Tensor, labels: Tensor, segments: Segments, noise: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -30,18 +31,17 @@ def label_terms(f: Tensor, labels: Tensor, segments: Segments, noise: float = 0.
       label 1:  log Z = log(1 − e^S),    G = h(−f) e^S / (1 − e^S)      by (0.1)–(0.2), safe where e^S rounds to 1.
     A label that is wrong with probability ε has Z_ε = ε + (1 − 2ε) Z, and G shrinks by (1 − 2ε) Z / Z_ε.
     """
-    log_negative = log_ndtr(-f)
-    all_negative = segments.sum(log_negative)
-    some_positive = log_at_least_one(segments.logsumexp(log_minus_log_ndtr(f)))
-    log_z = torch.where(labels == 1, some_positive, all_negative)
-    weight = torch.where(labels == 1, all_negative - some_positive, torch.zeros_like(all_negative))
-    g = segments.spread(torch.sign(labels - 0.5)) * torch.exp(log_pdf(f) - log_negative + segments.spread(weight))
+    logs = none_or_some(f, segments)
+    log_z = torch.where(labels == 1, logs.some, logs.none)
+    weight = torch.where(labels == 1, logs.none - logs.some, torch.zeros_like(logs.none))
     missing = torch.isnan(labels)
+    sign = torch.sign(labels - 0.5).masked_fill(missing, 0.0)
+    g = segments.spread(sign) * torch.exp(log_pdf(f) - logs.negative + segments.spread(weight))
     if noise > 0:
         right = log_z + math.log1p(-2.0 * noise)
         log_z = torch.logaddexp(right, torch.full_like(right, math.log(noise)))
         g = g * segments.spread(torch.exp(right - log_z))
-    return log_z.masked_fill(missing, 0.0), g.masked_fill(segments.spread(missing), 0.0)
+    return log_z.masked_fill(missing, 0.0), g
 
 
 def count_terms(f: Tensor, potentials: CountPotentials, known: Tensor) -> tuple[Tensor, Tensor]:

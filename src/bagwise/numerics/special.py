@@ -29,6 +29,11 @@ def hazard(x: Tensor) -> Tensor:
     return math.sqrt(2.0 / math.pi) / scaled
 
 
+def farthest_side(dtype: torch.dtype) -> float:
+    """How far from 0 a latent value may lie for both tails to be ordinary numbers."""
+    return _FARTHEST[dtype]
+
+
 def log_negative_side(z: Tensor) -> Tensor:
     """log cdf(−z), several times faster than ``log_ndtr(−z)``, for z held between −37 and 37.
 
@@ -76,8 +81,8 @@ def log_at_least_one(t: Tensor) -> Tensor:
     The series leaves out exp(2t) / 24. At the -12 of (0.1) that is 2e-12; at -20 it is below the last digit, and exp(t)
     is still far from underflow in single precision.
     """
-    exponent = torch.exp(t)
-    return torch.where(t < -20.0, t - 0.5 * exponent, log1mexp(-exponent))
+    direct = log1mexp(-torch.exp(t.clamp(min=-20.0)))  # held, so that its slope is a number where it is not taken
+    return torch.where(t < -20.0, t - 0.5 * torch.exp(t), direct)
 
 
 def jaakkola_lambda(xi: Tensor) -> Tensor:

@@ -22,6 +22,9 @@ from bagwise.inference.kernel_learning.learn import learn_features
 from bagwise.inference.loop import SILENT
 
 
+ROWS_AND_BAGS = ((30_001, 30_001), (30_000, 20))
+
+
 def many_sizes(n_bags=300, largest=1500):
     """Bags of one row up to many, whose single feature is the number of their bag."""
     sizes = np.unique(np.geomspace(1, largest, n_bags).astype(int)).repeat(3)
@@ -30,8 +33,8 @@ def many_sizes(n_bags=300, largest=1500):
     return bags, labels_of(np.arange(len(bags)) % 2, bags)
 
 
-def stages(bags, evidence, **changes):
-    return [(some, stated) for some, stated, _ in learn._stages(bags, evidence, settings(**changes))]
+def stages(bags, evidence, free=2, **changes):
+    return [(some, stated) for some, stated, _ in learn._stages(bags, evidence, settings(**changes), free)]
 
 
 def members(some):
@@ -166,13 +169,39 @@ def test_learn_rows_limits_the_rows_of_every_stage(rows):
 
 
 def test_very_many_rows_must_promise_more_for_another_kernel():
-    assert learn._enough(learn.STAGES[-1]) < learn._enough(learn.STAGES[-1] + 1)
+    one_each, few = (Bags(np.zeros((n_rows, 1)), np.arange(n_rows) % n_bags) for n_rows, n_bags in ROWS_AND_BAGS)
+    many = Bags(np.zeros((30_001, 1)), np.arange(30_001) % 20)
+    assert learn._enough(few) < learn._enough(many) < learn._enough(one_each)
+    assert learn._enough(one_each) == learn._NEGLIGIBLE * len(one_each)
 
 
-def test_very_many_rows_are_judged_after_a_tenth_of_them():
+def test_very_many_rows_are_judged_after_a_third_of_them_at_most():
     assert learn._row_limits(2_000) == [2_000]
-    assert learn._row_limits(1_000_000) == [3_000, 30_000, 1_000_000]
-    assert learn._row_limits(10_000_000) == [3_000, 30_000, 300_000, 10_000_000]
+    assert learn._row_limits(800_000) == [3_000, 30_000, 800_000]
+    assert learn._row_limits(1_000_000) == [3_000, 30_000, 300_000, 1_000_000]
+    assert learn._row_limits(10_000_000) == [3_000, 30_000, 300_000, 3_000_000, 10_000_000]
+
+
+@pytest.mark.parametrize(("free", "asked"), [(2, [100, 200]), (200, [100, 200, 500])])
+def test_no_more_bags_are_asked_than_matter_for_so_many_parameters(free, asked, monkeypatch):
+    """That 200 bags are asked in place of 500 costs .003 nats a bag with two parameters, and .3 with two hundred."""
+    monkeypatch.setattr(learn, "STAGES", (1_000, 2_000))
+    monkeypatch.setattr(learn, "LATER_STAGES", ())
+    monkeypatch.setattr(learn, "LEAST_BAGS", 5)
+    bags = Bags(np.zeros((5_000, 1)), np.repeat(np.arange(500), 10))
+    found = stages(bags, labels_of(np.arange(500) % 2, bags), free=free)
+    assert [len(some) for some, _ in found] == asked
+
+
+def test_bags_that_were_seen_in_part_do_not_stand_for_more(monkeypatch):
+    monkeypatch.setattr(learn, "STAGES", (1_000, 2_000))
+    monkeypatch.setattr(learn, "LATER_STAGES", ())
+    monkeypatch.setattr(learn, "LEAST_BAGS", 5)
+    monkeypatch.setattr(learn, "MOST_OF_A_BAG", 9)
+    bags = Bags(np.zeros((5_000, 1)), np.repeat(np.arange(500), 10))
+    evidence = labels_of(np.arange(500) % 2, bags)
+    assert len(stages(bags, evidence)) == 3
+    assert len(stages(bags, evidence, by_bags=False)) == 2  # there all rows of a bag take part
 
 
 def test_stages_between_keep_bags_whole(monkeypatch):
@@ -251,7 +280,7 @@ def test_a_negative_bag_has_as_many_pieces_in_every_stage(size):
     """Also where a part of its rows stands for it. Cut finer, a few bags would ask for another kernel than all."""
     bags = Bags(np.zeros((100 * size, 1)), np.repeat(np.arange(100), size))
     kept, found = start(bags), []
-    for some, stated, share in learn._stages(bags, labels_of(np.arange(100) % 2, bags), settings()):
+    for some, stated, share in learn._stages(bags, labels_of(np.arange(100) % 2, bags), settings(), 2):
         learning = LearningSet(kept, kept.kernel, kept.inducing, some, stated, share).rows_in_pieces()
         cut = [chunk.evidence.pieces[0] for chunk in learning.chunks().chunks]
         counts = np.concatenate([np.bincount(pieces.bag) for pieces in cut if pieces is not None])

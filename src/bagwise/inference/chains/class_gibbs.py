@@ -14,11 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bagwise.bag_models.classes import ClassOdds
+from bagwise.bag_models.classes import ClassOdds, odds_of
 from bagwise.inference.chains.gibbs import DrawPlan, Gibbs, Sweep, answer_of, draw_by_labels, scores_of
 from bagwise.inference.chunks import Chunk, Sums
 from bagwise.numerics.segments import Segments
-from bagwise.numerics.special import log_at_least_one, log_minus_log_ndtr, log_ndtr
 
 
 def class_step(chunk: Chunk, plan: DrawPlan, sweep: Sweep) -> tuple[Sums, DrawPlan]:
@@ -39,8 +38,8 @@ def class_step(chunk: Chunk, plan: DrawPlan, sweep: Sweep) -> tuple[Sums, DrawPl
 
 def _class_weights(z: Tensor, table: Tensor, segments: Segments, n_chains: int) -> tuple[Tensor, Tensor]:
     """log w of the classes, (b, C, K + 1), and log Z (b, C), from scores (n, K C)."""
-    none = _by_chain(segments.sum(log_ndtr(-z)), n_chains)
-    some = _by_chain(log_at_least_one(segments.logsumexp(log_minus_log_ndtr(z))), n_chains)
+    odds = odds_of(z, segments)
+    none, some = _by_chain(odds.none, n_chains), _by_chain(odds.some, n_chains)
     stated = table.any(1)[:, None]
     logs = ClassOdds(none, some).log_weights((table | ~stated)[:, None])
     total = torch.logsumexp(logs, dim=2)

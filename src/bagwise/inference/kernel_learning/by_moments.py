@@ -21,8 +21,9 @@ from torch import Tensor
 
 from bagwise.bag_models.counts import ChunkEvidence, Tabled
 from bagwise.inference.laplace.around_mode import ModeEvidence, Rows
+from bagwise.numerics.none_or_some import none_or_some
 from bagwise.numerics.segments import Segments
-from bagwise.numerics.special import LOG_2PI, log_at_least_one, log_minus_log_ndtr, log_ndtr, log_pdf
+from bagwise.numerics.special import LOG_2PI, log_ndtr, log_pdf
 
 
 class MomentEvidence(ModeEvidence):
@@ -46,8 +47,8 @@ class MomentEvidence(ModeEvidence):
         return stacked.T @ stacked
 
     def _label_logs(self, z: Tensor) -> Tensor:
-        all_negative, some_positive = _label_logs(z, self._segments)
-        log_p = torch.where(self._labels == 1, some_positive, all_negative)
+        logs = none_or_some(z, self._segments)
+        log_p = torch.where(self._labels == 1, logs.some, logs.none)
         return log_p.masked_fill(torch.isnan(self._labels), 0.0)
 
     def _label_directions(self, rows: Tensor, z: Tensor) -> Tensor:
@@ -109,12 +110,8 @@ def _moments(part: Tabled) -> tuple[Tensor, Tensor]:
     return mean.masked_fill(constant, torch.nan), variance.masked_fill(constant, 0.0)
 
 
-def _label_logs(z: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
-    return segments.sum(log_ndtr(-z)), log_at_least_one(segments.logsumexp(log_minus_log_ndtr(z)))
-
-
 def _bernoulli_directions(rows: Tensor, z: Tensor, segments: Segments) -> Tensor:
     """∇π / √(π(1 − π)) of "at least one": ∇π = e^S Σ h(−z_i) φ̃_i, so the factor in front is exp((S − log π)/2)."""
-    all_negative, some_positive = _label_logs(z, segments)
-    pull = torch.exp(log_pdf(z) - log_ndtr(-z))
-    return torch.exp(0.5 * (all_negative - some_positive))[:, None] * segments.sum(pull[:, None] * rows)
+    logs = none_or_some(z, segments)
+    pull = torch.exp(log_pdf(z) - logs.negative)
+    return torch.exp(0.5 * (logs.none - logs.some))[:, None] * segments.sum(pull[:, None] * rows)

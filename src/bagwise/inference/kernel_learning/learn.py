@@ -33,12 +33,13 @@ from bagwise.inference.loop import Trace, Watch
 from bagwise.inference.rows_at_hand import gather_rows
 
 STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
-LATER_STAGES = (300_000, 3_000_000, 30_000_000)  # between them, where ten times as many are to come
+LATER_STAGES = (300_000, 3_000_000, 30_000_000)  # between them, where at least three times as many are to come
 LEAST_BAGS = 60  # however large they are …
 LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
 _STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays …
 _STAYS_OF_MANY = 0.5  # … and where more rows are judged than in the first stages
+_NEGLIGIBLE = 0.005  # nats of log-likelihood of a bag: two models so far apart are told apart by some 1,600 new bags
 _FEW_PARAMETERS = 200  # whose curvature is a matrix
 
 Ints = NDArray[np.int64]
@@ -114,8 +115,8 @@ def learn_features(
     free = sum(len(block.get()) for block in blocks)
     if free == 0:
         return Learned(features, None)
-    _gather(bags, evidence, settings)
-    stages = _stages(bags, evidence, settings)
+    _gather(bags, evidence, settings, free)
+    stages = _stages(bags, evidence, settings, free)
     traces, last = list[Trace](), None
     if after is not None and after.trace is not None and after.trace.converged:
         traces, last = [after.trace], after.last
@@ -188,20 +189,21 @@ def _searched(
     with suppress(NumericalError):
         if search.free <= _FEW_PARAMETERS:
             curvature = share * as_matrix(last.inverse_curvature, search.free)
-            trace, steps = search.refine(curvature, _enough(now.n_instances), limit, watch)
+            trace, steps = search.refine(curvature, _enough(now), limit, watch)
             return trace if steps or trace.interrupted else None
-        if search.expected_gain(last.inverse_curvature, share) < _enough(now.n_instances):
+        if search.expected_gain(last.inverse_curvature, share) < _enough(now):
             return None
     return search.run(1, limit, settings.random, watch)
 
 
-def _enough(n_rows: int) -> float:
+def _enough(now: Bags) -> float:
     """Nats that another kernel must promise.
 
     A parameter that is a third of the standard deviation of its posterior away from the best value costs a twentieth of
-    a nat, and one that is a whole standard deviation away half a nat. Of very many rows that deviation is small.
+    a nat, and one that is a whole standard deviation away half a nat. Of very many rows that deviation is small, and
+    what counts is how much a single bag gains.
     """
-    return _STAYS if n_rows <= STAGES[-1] else _STAYS_OF_MANY
+    return _STAYS if now.n_instances <= STAGES[-1] else max(_STAYS_OF_MANY, _NEGLIGIBLE * len(now))
 
 
 # ---------------------------------------------------------------- rows
@@ -222,10 +224,10 @@ class _StageBags(NamedTuple):
     share: float
 
 
-def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[_StageBags]:
-    """Nested sets of bags that say something, from few rows to all of them (or to as many as are allowed)."""
+def _stages(bags: Bags, evidence: AnyEvidence, settings: LearningSettings, free: int) -> Iterator[_StageBags]:
+    """Nested sets of bags that say something, from few rows to as many as matter for so many free parameters."""
     most = _most_rows(bags, evidence, settings)
-    for stage in _planned(bags, evidence, settings):
+    for stage in _planned(bags, evidence, settings, free):
         some = bags[stage.chosen], evidence.of_bags(stage.chosen)
         share = min(some[0].n_instances / most, 1.0)
         yield _StageBags(*(thinned(*some, settings) if stage.may_be_thinned else some), share)
@@ -240,8 +242,31 @@ def _most_rows(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) ->
     return total if settings.rows is None else min(settings.rows, total)
 
 
-def _planned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[_Stage]:
-    """Which bags the searches are of.
+def _planned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings, free: int) -> Iterator[_Stage]:
+    """Which bags the searches are of: no more of them than matter.
+
+    Parameters that m bags have told deviate from what B bags would tell by as much as costs p/2 (1/m − 1/B) nats for
+    every bag on average, p of them being free. Where that is negligible more bags need not be asked.
+    """
+    last: _Stage | None = None
+    for stage in _possible(bags, evidence, settings):
+        many = bags.sizes[stage.chosen].sum() > STAGES[-1]
+        if many and last is not None and _sees_all(bags, evidence, settings, last):
+            costs = 0.5 * free * (1.0 / len(last.chosen) - 1.0 / len(stage.chosen))
+            if costs < _NEGLIGIBLE:
+                return
+        yield stage
+        last = stage
+
+
+def _sees_all(bags: Bags, evidence: AnyEvidence, settings: LearningSettings, stage: _Stage) -> bool:
+    """Whether all rows of its bags take part."""
+    thins = stage.may_be_thinned and may_be_thinned(evidence, settings)
+    return not thins or bags.sizes[stage.chosen].max() <= MOST_OF_A_BAG
+
+
+def _possible(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> Iterator[_Stage]:
+    """From few rows to all of them (or to as many as are allowed).
 
     Pinned counts are learned from the first of them alone (``one_stage``): their judge sees all rows at once.
     """
@@ -263,16 +288,16 @@ def _planned(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> I
         before = count
 
 
-def _gather(bags: Bags, evidence: AnyEvidence, settings: LearningSettings) -> None:
+def _gather(bags: Bags, evidence: AnyEvidence, settings: LearningSettings, free: int) -> None:
     """Read the rows of all searches at once, as far as there is room: single bags lie all over a file."""
     if bags.stays_in_file:
-        searches = _planned(bags, evidence, settings._replace(random=copy.deepcopy(settings.random)))
+        searches = _planned(bags, evidence, settings._replace(random=copy.deepcopy(settings.random)), free)
         gather_rows(bags, reversed([search.chosen for search in searches]))
 
 
 def _row_limits(most: int) -> list[int]:
     """How many rows the searches are of, ``most`` in the last."""
-    later = [rows for rows in LATER_STAGES if 10 * rows <= most]
+    later = [rows for rows in LATER_STAGES if 3 * rows <= most]
     return [*(rows for rows in STAGES if rows < most), *later, most]
 
 
