@@ -21,7 +21,6 @@ from bagwise.inference.kernel_learning.judges import PIECES, LearningSet, judge_
 from bagwise.inference.kernel_learning.learn import learn_features
 from bagwise.inference.loop import SILENT
 
-
 ROWS_AND_BAGS = ((30_001, 30_001), (30_000, 20))
 
 
