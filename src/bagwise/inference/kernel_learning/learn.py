@@ -39,7 +39,7 @@ LEAST_OF_A_CLASS = 12  # … and so many for every class
 MOST_OF_A_BAG = 500  # rows of a single bag before the last search
 _STAYS = 0.05  # nats that more rows promise for another kernel, below which it stays …
 _STAYS_OF_MANY = 0.5  # … and where more rows are judged than in the first stages
-_NEGLIGIBLE = 0.005  # nats of log-likelihood of a bag: two models so far apart are told apart by some 1,600 new bags
+_NEGLIGIBLE = 0.003  # nats of log-likelihood of a bag: two models so far apart are told apart by some 2,700 new bags
 _FEW_PARAMETERS = 200  # whose curvature is a matrix
 
 Ints = NDArray[np.int64]
