@@ -1,7 +1,8 @@
 """Where the time of a fit on a GPU goes: reading, copying, features, sweeps and learning, over bags in Parquet files.
 
-There are two fits, without and with learning of the kernel, and every part of a pass over the rows is done once by
-itself. Seconds are those of the clock. Every line is printed as soon as it is known; at the limit the run stops.
+A fit to a small table comes first, so that the device is ready; then there are two fits, with and without learning of
+the kernel. Every part of a fit is timed where it happens, without the parts inside of it; seconds are those of the
+clock. Every line is printed as soon as it is known; at the limit the run stops.
 Run: python -m benchmarks.scale_gpu [rows] [device] [files] [inducing inputs] [limit in seconds]
 """
 
@@ -11,16 +12,30 @@ import signal
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import torch
 
 from bagwise import BagGP, Bags
+from bagwise.gp import features, ground
 from bagwise.gp.features import chunk_slices
+from bagwise.inference import engines, places
+from bagwise.inference.kernel_learning import learn
 from bagwise.inference.kernel_learning.by_bags import ByBags
 from benchmarks.scale import generate
 
 BEGAN = time.perf_counter()
+SMALL = 20_000  # rows of the first table
+PARTS = (
+    ("first pass: reading, means and standard deviations", ground, "column_moments"),
+    ("inducing inputs", features, "inducing_rows"),
+    ("rows to learn from, put together", learn, "gather_rows"),
+    ("kernels tried without a slope", ByBags, "value"),
+    ("kernels judged with their slopes", ByBags, "__call__"),
+    ("features of all rows, with copying them", places.ThisProcess, "chunks"),
+    ("sweeps of the inference", engines, "iterate"),
+)
 
 
 def say(text):
@@ -35,98 +50,92 @@ def clock(device):
     return time.perf_counter()
 
 
-def timed(device, work):
-    """Seconds, and what came out."""
-    began = clock(device)
-    found = work()
-    return clock(device) - began, found
-
-
-class _Iterations:
-    """When every iteration of the inference ended."""
+class Stopwatch:
+    """Seconds of the parts of a fit, each without the parts that it contains, and how often they came."""
 
     def __init__(self, device):
-        self._device, self.ends = device, []
+        self._device, self._inner = device, [0.0]
+        self.spent, self.times = defaultdict(float), defaultdict(int)
 
-    def __call__(self, number, value):
-        self.ends.append(clock(self._device))
-        if number % 10 == 0:
-            say(f"  iteration {number}, log evidence {value:.3f}")
+    def around(self, name, function):
+        def timed(*given, **named):
+            self._inner.append(0.0)
+            began = clock(self._device)
+            try:
+                return function(*given, **named)
+            finally:
+                took = clock(self._device) - began
+                self.spent[name] += took - self._inner.pop()
+                self.times[name] += 1
+                self._inner[-1] += took
 
-    def seconds(self):
-        """Of all of them, the first being taken for as long as the others."""
-        n = len(self.ends)
-        return (self.ends[-1] - self.ends[0]) * n / max(1, n - 1)
-
-
-def fitted(bags, y, device, n_inducing, **changes):
-    """The flagship in single precision, with a kernel of one kind and no column of sizes; seconds of all and sweeps."""
-    watch = _Iterations(device)
-    settings = {"kernel": "rbf", "size_effect": False, "random_state": 0, "dtype": "float32", "callback": watch}
-    model = BagGP(**settings, n_inducing=n_inducing, device=device, **changes)
-    seconds, _ = timed(device, lambda: model.fit(bags, y))
-    return model, seconds, watch.seconds()
-
-
-def parts(bags, features, device):
-    """Seconds of reading, copying and features over all rows, each by itself."""
-    spent = dict.fromkeys(("read", "copy", "features"), 0.0)
-    for part in chunk_slices(bags, features.n_columns):
-        seconds, some = timed(device, lambda part=part: bags[part].in_memory())
-        spent["read"] += seconds
-        seconds, _ = timed(device, lambda some=some: torch.tensor(some.X).to(device))
-        spent["copy"] += seconds
-        seconds, _ = timed(device, lambda some=some: features.design(some))
-        spent["features"] += seconds
-    spent["features"] -= spent["copy"]
-    return spent
+        return timed
 
 
 @contextlib.contextmanager
-def evaluations(device):
-    """Every evaluation of a kernel is printed, with the number of its rows; yields the seconds of each."""
-    judge, spent = ByBags.__call__, []
-
-    def watched(self):
-        seconds, value = timed(device, lambda: judge(self))
-        spent.append(seconds)
-        say(f"  a kernel judged by {self._rows._n_rows:,} rows in {seconds:.1f} s")
-        return value
-
-    ByBags.__call__ = watched
+def watched(device):
+    """A stopwatch at every part."""
+    watch, before = Stopwatch(device), [getattr(place, name) for _, place, name in PARTS]
+    for (part, place, name), function in zip(PARTS, before, strict=True):
+        setattr(place, name, watch.around(part, function))
     try:
-        yield spent
+        yield watch
     finally:
-        ByBags.__call__ = judge
+        for (_, place, name), function in zip(PARTS, before, strict=True):
+            setattr(place, name, function)
+
+
+def fitted(bags, y, device, n_inducing, **changes):
+    """The flagship in single precision, with a kernel of one kind and no column of sizes; prints where time goes."""
+    settings = {"kernel": "rbf", "size_effect": False, "random_state": 0, "dtype": "float32"}
+    model = BagGP(**settings, n_inducing=n_inducing, device=device, **changes)
+    began = clock(device)
+    with watched(device) as watch:
+        model.fit(bags, y)
+    whole = clock(device) - began
+    say(f"{changes}: {whole:.1f} s by {model.inference_}, {model.n_iter_} iterations, at most {memory(device):.1f} GiB")
+    for part, _, _ in PARTS:
+        print(f"| {part} | {watch.times[part]} | {watch.spent[part]:.1f} |")
+    print(f"| all else | | {whole - sum(watch.spent.values()):.1f} |", flush=True)
+    return model
+
+
+def read_alone(bags, n_columns, device):
+    """Seconds of reading all rows once, and of copying them to the device, and nothing else."""
+    read = copied = 0.0
+    for part in chunk_slices(bags, n_columns):
+        began = clock(device)
+        rows = torch.from_numpy(bags[part].in_memory().X)
+        read += clock(device) - began
+        began = clock(device)
+        rows.to(device)
+        copied += clock(device) - began
+    say(f"reading all rows and nothing else {read:.1f} s, copying them to the device {copied:.1f} s")
 
 
 def write_files(folder, n_rows, n_files):
     """So many files of equal size, written at once."""
-    paths = [Path(folder) / f"part-{number:03}.parquet" for number in range(n_files)]
+    paths = [Path(folder) / f"{n_rows}-{number:03}.parquet" for number in range(n_files)]
     work = [(path, n_rows // n_files, number, number * 10**7) for number, path in enumerate(paths)]
     with multiprocessing.get_context("spawn").Pool(min(n_files, 16)) as pool:
         pool.starmap(generate, work)
     return paths
 
 
+def opened(folder, n_rows, n_files):
+    """A table of Parquet files."""
+    bags, y = Bags.open(write_files(folder, n_rows, n_files), "bag", label="label")
+    say(f"written and opened: {bags}")
+    return bags, y
+
+
 def measure(folder, n_rows, device, n_files, n_inducing):
-    """The table, line by line."""
-    seconds, paths = timed("cpu", lambda: write_files(folder, n_rows, n_files))
-    say(f"{n_rows:,} rows written in {seconds:.1f} s")
-    opened, (bags, y) = timed(device, lambda: Bags.open(paths, "bag", label="label"))
-    say(f"opened in {opened:.1f} s: {bags}")
-    with evaluations(device) as judged:
-        model, learned, sweeps = fitted(bags, y, device, n_inducing)
-    say(f"fit with learning {learned:.1f} s by {model.inference_}; at most {memory(device):.1f} GiB of the device")
-    say("| part | seconds |\n|---|---:|")
-    for name, spent in parts(bags, model.features_, device).items():
-        say(f"| {name}, once over all rows | {spent:.1f} |")
-    say(f"| sweeps: {model.n_iter_} iterations | {sweeps:.1f} |")
-    say(f"| learning: {len(judged)} kernels judged with their slopes | {sum(judged):.1f} |")
-    rest = learned - sweeps - sum(judged)
-    say(f"| the rest of the fit: moments, inducing inputs, features, other kernels | {rest:.1f} |")
-    model, plain, sweeps = fitted(bags, y, device, n_inducing, learn=False)
-    say(f"fit without learning {plain:.1f} s, of which {model.n_iter_} iterations {sweeps:.1f} s")
+    """A small table, then the large one."""
+    fitted(*opened(folder, SMALL, 1), device, n_inducing)
+    bags, y = opened(folder, n_rows, n_files)
+    model = fitted(bags, y, device, n_inducing)
+    fitted(bags, y, device, n_inducing, learn=False)
+    read_alone(bags, model.features_.n_columns, device)
 
 
 def memory(device):
