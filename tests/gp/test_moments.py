@@ -1,11 +1,13 @@
 """Column moments: as numpy's, in stretches, for sparse rows, and for numbers whose squares are none."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 from bagwise.gp import moments
-from bagwise.gp.moments import column_moments
+from bagwise.gp.moments import column_moments, joined, passed
 
 STORAGES = [np.asarray, scipy.sparse.csr_array, scipy.sparse.csr_matrix]
 
@@ -38,8 +40,18 @@ def test_columns_of_very_different_scale_do_not_disturb_each_other(rows, storage
 def test_stretches_of_rows_change_no_moment(rows, scale, monkeypatch):
     whole = column_moments(scale * rows)
     monkeypatch.setattr(moments, "_ROWS", 7)
+    monkeypatch.setattr(moments, "WINDOW", 14)
+    monkeypatch.setattr(moments, "_CACHED", 12)
     for part, expected in zip(column_moments(scale * rows), whole, strict=True):
         np.testing.assert_allclose(part, expected, rtol=1e-12)
+
+
+def test_windows_seen_by_others_are_joined_to_the_very_course_of_one_pass(rows, monkeypatch):
+    monkeypatch.setattr(moments, "_ROWS", 8)
+    monkeypatch.setattr(moments, "WINDOW", 16)
+    windows = [passed(rows[start : start + 16]) for start in range(0, len(rows), 16)]
+    for part, expected in zip(reduce(joined, windows), passed(rows), strict=True):
+        assert np.array_equal(part, expected)
 
 
 @pytest.mark.parametrize("storage", STORAGES)

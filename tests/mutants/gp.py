@@ -64,8 +64,8 @@ MUTANTS = [
     *mutants_of(
         "gp/moments.py",
         "gp/test_moments.py",
-        ("blocks of rows forget how far their means are apart", " + np.square(delta) * (course.n * count / total)", ""),
-        ("the mean of blocks is unweighted", "course.mean + delta * (count / total)", "course.mean + delta * 0.5"),
+        ("blocks of rows forget how far their means are apart", " + np.square(delta) * (one.n * other.n / total)", ""),
+        ("the mean of blocks is unweighted", "one.mean + delta * (other.n / total)", "one.mean + delta * 0.5"),
         (
             "a shifted column comes back without its shift",
             "course.mean[lost] = shift + unit * again.mean",

@@ -393,7 +393,22 @@ MUTANTS = [
         "inference/kernel_learning/learn.py",
         "inference/kernel_learning/test_learn.py ::test_second_search_looks_at_the_usual_starts_again",
         ("a kernel stays where few bags left it", "[found, *starts]", "[found]"),
-        ("searches of very many rows look at the usual starts", "now.n_instances <= STAGES[-1]", "True"),
+        (
+            "searches of very many rows look at the usual starts",
+            "len(now) > last.n_bags and now.n_instances <= STAGES[-1]",
+            "len(now) > last.n_bags",
+        ),
+    ),
+    *mutants_of(
+        "inference/kernel_learning/learn.py",
+        "inference/kernel_learning/test_learn.py ::test_no_more_bags_are_asked_than_matter_for_so_many_parameters "
+        "::test_bags_that_were_seen_in_part_do_not_stand_for_more",
+        ("more bags are asked however little they matter", "if costs < _NEGLIGIBLE:", "if costs < 0.0:"),
+        (
+            "parts of bags stand for whole ones",
+            "last is not None and _sees_all(bags, evidence, settings, last)",
+            "last",
+        ),
     ),
     *mutants_of(
         "inference/kernel_learning/size_effect.py",

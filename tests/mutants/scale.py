@@ -16,6 +16,11 @@ MUTANTS = [
         ),
         ("rows that touch are always one run", "starts[1:] != starts[:-1] + sizes[:-1]", "starts[1:] < starts[:-1]"),
         ("rows come in the order of the file", "out[order[begin:end]] = ", "out[begin:end] = "),
+        (
+            "rows that others are to read are counted from the first of all",
+            "np.flatnonzero(np.isin(positions,",
+            "start + np.flatnonzero(np.isin(positions,",
+        ),
         ("rows put aside for one question serve every pass", "shelf.for_passes and (found", "(found"),
         ("rows that are not finite pass", "and not np.isfinite(values).all()", "and np.isfinite(values).all()"),
         ("the bag of a bad row is the next one", 'side="right")) - 1]', 'side="right"))]'),
@@ -38,6 +43,11 @@ MUTANTS = [
             "rows that were announced are put aside in the wrong place",
             "values[self.positions[low:high] - first]",
             "values[self.positions[low:high] - low]",
+        ),
+        (
+            "rows that somebody else has read are still missing",
+            "self._there[places] = values, True",
+            "self._there[places] = values, False",
         ),
     ),
     *mutants_of(
@@ -72,6 +82,12 @@ MUTANTS = [
         "scale/test_cluster.py ::test_killed_client_is_continued_by_another_to_the_same_model",
         ("states are not read again", "if self._sweeps == journal.last_state:", "if self._sweeps == 0:"),
         ("sweeps after the last state are not made again", "elif self._sweeps > journal.last_state:", "elif False:"),
+    ),
+    *mutants_of(
+        "scale/cluster.py",
+        "scale/test_cluster.py ::test_rows_of_a_file_are_read_by_workers_alone_to_the_model_of_one_process",
+        ("rows read by workers are put aside in the first window", "start + some[name], rows", "some[name], rows"),
+        ("rows in a file are read by the client", "if self.works_here(len(X)):", "if len(X):"),
     ),
     *mutants_of(
         "scale/tasks.py",

@@ -24,6 +24,7 @@ from bagwise.inference.expectation_propagation import ExpectationPropagation
 from bagwise.inference.places import chunks_of
 from bagwise.models import discover
 from bagwise.models._base.state import pack
+from bagwise.sources.rows import StoredRows
 
 MODELS = {
     "mean field": ("mil-gp-probit", {**SMALL, "max_iter": 2}, 2),
@@ -146,6 +147,23 @@ def test_kernel_learned_on_workers_is_that_of_one_process_to_the_last_bit(client
     with bagwise.scale.on(client, chunks_per_task=2):
         model = bagwise.BagGP(**learning(case)).fit(bags, y)
     assert digest(model) == serial("bag-gp", learning(case), bags, y)
+
+
+def test_rows_of_a_file_are_read_by_workers_alone_to_the_model_of_one_process(
+    client, brief_learning, monkeypatch, tmp_path
+):
+    for name in ("gp.moments.WINDOW", "gp.moments._ROWS", "scale.cluster.WINDOW"):
+        monkeypatch.setattr(f"bagwise.{name}", 64)
+    bags, y = problem(tmp_path)
+    reads = []
+    read = StoredRows._read
+    monkeypatch.setattr(StoredRows, "_read", lambda *them: reads.append(them) or read(*them))
+    with bagwise.scale.on(client):
+        model = bagwise.BagGP(**learning("messages")).fit(bags, y)
+    assert reads == []
+    with bagwise.scale.within(threads=1, memory=0):
+        assert digest(bagwise.BagGP(**learning("messages")).fit(bags, y)) == digest(model)
+    assert reads != []
 
 
 @pytest.mark.statistical

@@ -116,3 +116,15 @@ def test_sizes_that_do_not_fit_the_source_are_refused():
 def test_float32_stays_float32_and_whole_numbers_become_float64():
     assert stored(X.astype(np.float32)).X.dtype == np.float32
     assert np.asarray(stored((10 * X).astype(int)).X).dtype == np.float64
+
+
+def test_rows_to_be_put_aside_may_be_read_by_somebody_else():
+    some = stored()[[3, 0]]
+    some.X.keep("wanted", np.array([1, 14, 13]), for_passes=False)
+    announced = [some.X.announced(start, stop)["wanted"] for start, stop in ((0, 12), (12, 19))]
+    assert [rows.tolist() for rows in announced] == [[1], [1, 2]]
+    expected = np.asarray(in_memory()[[3, 0]].X)
+    for start, rows in zip((0, 12), announced, strict=True):
+        some.X.hand_in("wanted", start + rows, expected[start + rows])
+    np.testing.assert_array_equal(some.X.put_aside("wanted"), expected[[13, 14, 1]])  # in the order of the source
+    assert some.X._source.reads == []

@@ -48,3 +48,9 @@ def test_what_is_done_to_rows_does_not_reach_the_shelf():
     for found in (shelf.run(8, 3), shelf.at(np.array([8, 9])), shelf.all_rows()):
         found[:] = 0.0
     np.testing.assert_array_equal(shelf.run(8, 3), X[8:11])
+
+
+def test_rows_that_somebody_else_has_read_are_taken_as_well():
+    shelf = filled(stop=32)
+    shelf.put_rows(np.array([59]), X[[59]])
+    np.testing.assert_array_equal(shelf.all_rows(), X[[8, 9, 10, 30, 59]])

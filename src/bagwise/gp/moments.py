@@ -1,6 +1,9 @@
 """Mean and standard deviation of every column of the rows, a bounded number of rows at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import reduce
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +16,17 @@ from bagwise.sources.rows import StoredRows
 
 Floats = NDArray[np.float64]
 
+WINDOW = 2**17  # rows whose moments are found for themselves, by whoever reads them, and then joined
 _ROWS = 8192  # read at a time …
 _CACHED = 2**15  # … and numbers worked on at a time: of a megabyte at a time the memory itself takes twice as long
 _ROUNDING = 8 * np.finfo(np.float64).eps  # a column that varies by no more of its size is constant
 
 
-class _Course(NamedTuple):
+class Course(NamedTuple):
     """What is known of every column after some rows."""
 
     n: int
-    mean: Floats
+    mean: Floats  # (D,), as all others
     squares: Floats  # Σ (x − mean)²
     low: Floats
     high: Floats
@@ -60,28 +64,45 @@ def column_summary(X: Any) -> ColumnSummary:
 
 
 def _dense_summary(X: Any) -> ColumnSummary:
-    course = _pass_over(X)
+    course = FIRST_PASS.get()(X) if isinstance(X, StoredRows) else passed(X)
     span = course.high - course.low
     constant = span <= _ROUNDING * np.maximum(np.abs(course.low), np.abs(course.high))
     scale = np.sqrt(course.squares / course.n)
     lost = ~constant & np.isfinite(span) & ~(np.isfinite(scale) & (course.squares > np.finfo(float).tiny / _ROUNDING))
     if lost.any():  # squares of such numbers are none: the columns are seen again in units of their span
         unit, shift = span[lost], course.low[lost]
-        again = _pass_over(X, shift, unit, lost)
+        again = passed(X, _Units(shift, unit, lost))
         course.mean[lost] = shift + unit * again.mean
         scale[lost] = unit * np.sqrt(again.squares / again.n)
     return ColumnSummary(course.mean, np.where(constant, 1.0, scale), course.low < course.high)
 
 
-def _pass_over(X: Any, shift: Any = 0.0, unit: Any = 1.0, columns: Any = slice(None)) -> _Course:
-    width = len(np.arange(X.shape[1])[columns])
-    course = _Course(0, np.zeros(width), np.zeros(width), np.full(width, np.inf), np.full(width, -np.inf))
-    step = max(1, _CACHED // max(1, X.shape[1]))
-    for rows in _blocks(X):
+class _Units(NamedTuple):
+    """In which some columns are seen."""
+
+    shift: Any = 0.0
+    unit: Any = 1.0
+    columns: Any = slice(None)
+
+
+_AS_THEY_ARE = _Units()
+
+
+def passed(X: Any, units: _Units = _AS_THEY_ARE) -> Course:
+    """A pass over the rows by this process, window by window."""
+    windows = groupby(enumerate(_blocks(X)), lambda numbered: numbered[0] // (WINDOW // _ROWS))
+    return reduce(joined, (reduce(joined, _courses(blocks, units)) for _, blocks in windows))
+
+
+def _courses(blocks: Iterator[tuple[int, Any]], units: _Units) -> Iterator[Course]:
+    for _, rows in blocks:
+        step = max(1, _CACHED // max(1, rows.shape[1]))
         for start in range(0, len(rows), step):
             some = np.asarray(rows[start : start + step], dtype=np.float64)
-            course = _joined(course, (some[:, columns] - shift) / unit)
-    return course
+            yield _course_of((some[:, units.columns] - units.shift) / units.unit)
+
+
+FIRST_PASS: ContextVar[Callable[[StoredRows], Course]] = ContextVar("first pass", default=passed)
 
 
 def _blocks(X: Any) -> Iterator[Any]:
@@ -91,17 +112,20 @@ def _blocks(X: Any) -> Iterator[Any]:
     return (X[start : start + _ROWS] for start in range(0, X.shape[0], _ROWS))
 
 
-def _joined(course: _Course, rows: Floats) -> _Course:
-    """Moments of what was seen and of some more rows (Chan, Golub & LeVeque)."""
-    count, mean = len(rows), rows.mean(axis=0)
-    squares = np.square(rows - mean).sum(axis=0)
-    total, delta = course.n + count, mean - course.mean
-    return _Course(
+def _course_of(rows: Floats) -> Course:
+    mean = rows.mean(axis=0)
+    return Course(len(rows), mean, np.square(rows - mean).sum(axis=0), rows.min(axis=0), rows.max(axis=0))
+
+
+def joined(one: Course, other: Course) -> Course:
+    """Moments of some rows and of further ones (Chan, Golub & LeVeque)."""
+    total, delta = one.n + other.n, other.mean - one.mean
+    return Course(
         total,
-        course.mean + delta * (count / total),
-        course.squares + squares + np.square(delta) * (course.n * count / total),
-        np.minimum(course.low, rows.min(axis=0)),
-        np.maximum(course.high, rows.max(axis=0)),
+        one.mean + delta * (other.n / total),
+        one.squares + other.squares + np.square(delta) * (one.n * other.n / total),
+        np.minimum(one.low, other.low),
+        np.maximum(one.high, other.high),
     )
 
 

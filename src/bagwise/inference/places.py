@@ -60,6 +60,9 @@ class ChunkPlace(Protocol):
     def memory_bytes(self, device: torch.device = CPU) -> int:
         """How many bytes of rows or features to hold in the memory of a device."""
 
+    def works_here(self, n_rows: int) -> bool:
+        """Whether so many rows are worked on, and so read, by this process."""
+
     def hold(self, items: Iterable[Any], extent: Extent) -> Sequence[Any]:
         """Chunks (or other named tuples of tensors) of this process that take so much, where there is room."""
 
@@ -90,6 +93,10 @@ class ThisProcess:
     def hold(self, items: Iterable[Any], extent: Extent) -> Sequence[Any]:
         """A list, or a file."""
         return list(items) if extent.n_bytes <= self.memory_bytes(extent.device) else Spilled(items, self.folder)
+
+    def works_here(self, n_rows: int) -> bool:
+        """However many."""
+        return True
 
     def memory_bytes(self, device: torch.device = CPU) -> int:
         """As many as the user allows, or a quarter of the machine's; of a GPU half of what is free there."""

@@ -41,6 +41,7 @@ def gather_rows(bags: Bags, choices: Iterable[NDArray[np.int64]]) -> None:
 
 
 def _fit(bags: Bags, chosen: NDArray[np.int64]) -> bool:
-    """Whether there is room for the rows of some bags."""
-    n_bytes: int = int(bags.sizes[chosen].sum()) * (bags.X.nbytes // bags.n_instances)
-    return n_bytes <= PLACE.get().memory_bytes() // _SHARE
+    """Whether this process needs the rows of some bags, and has room for them."""
+    place, n_rows = PLACE.get(), int(bags.sizes[chosen].sum())
+    n_bytes: int = n_rows * (bags.X.nbytes // bags.n_instances)
+    return place.works_here(n_rows) and n_bytes <= place.memory_bytes() // _SHARE

@@ -9,7 +9,7 @@ written down (to the checkpoint folder, or fetched), so that the chain stays sho
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from bagwise import _validation as check
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features, chunk_slices
+from bagwise.gp.moments import FIRST_PASS, WINDOW, Course, joined, passed
 from bagwise.inference.chunks import CPU, BagModel, Extent, HeldChunks, Make, Step, Sums, View
 from bagwise.inference.places import ThisProcess
 from bagwise.scale.fingerprint import fingerprint
@@ -29,19 +30,22 @@ from bagwise.scale.tasks import (
     ChunkParts,
     Manner,
     SavedState,
+    SeenRows,
     chunk_of_parts,
     made_of_shard,
     own_version,
     passed_on,
     recalled_of_shard,
+    rows_seen,
     run_on_shard,
     sums_added,
     sums_of,
     write_after,
 )
+from bagwise.sources.rows import StoredRows
 
 EVERY = 10  # sweeps between two states that are written down
-FEW_ROWS = 32_768  # of which a kernel is learned in this process: a pass over them takes less time than a task
+FEW_ROWS = 32_768  # that are worked on in this process: a pass over them takes less time than a task
 _SMALLER = 4  # times: chunks of learning hold so many times fewer rows, and a task so many times more of them
 _FAN_IN = 8  # sums that one task adds: a power of two, so that they make a subtree
 _ALLOWED_FAILURES = 100  # workers that may die under one task before it is given up
@@ -78,8 +82,12 @@ def on(
     local = ThisProcess(check.check_bytes("memory", memory), None, check.check_count("threads", threads))
     folder = None if checkpoint is None else Path(checkpoint)
     place = Cluster(client, local, shards, folder)
-    with placed(place):
-        yield
+    token = FIRST_PASS.set(place.first_pass)
+    try:
+        with placed(place):
+            yield
+    finally:
+        FIRST_PASS.reset(token)
     place.finish()
 
 
@@ -146,7 +154,7 @@ class Cluster:
 
     def made(self, sources: Iterable[Any], make: Make, shared: Any, extent: Extent) -> HeldChunks:
         """Made by the workers, once; of few rows by this process, which takes less time than tasks do."""
-        if extent.n_rows <= FEW_ROWS:
+        if self.works_here(extent.n_rows):
             return self.local.made(sources, make, shared, extent)
         size = self._size * _SMALLER
         groups = _by(size, list(sources))
@@ -171,6 +179,26 @@ class Cluster:
 
     def _spread(self, groups: Sequence[Any], make: Make, shared: Any) -> list[Any]:
         return self._all_made(groups, make, shared, copies=max(1, len(self.client.nthreads())))
+
+    def works_here(self, n_rows: int) -> bool:
+        """Only where there are few rows."""
+        return n_rows <= FEW_ROWS
+
+    def first_pass(self, X: StoredRows) -> Course:
+        """Moments of rows in a file, found by the workers; rows that are to be put aside come with them."""
+        if self.works_here(len(X)):
+            return passed(X)
+        windows = [(start, min(start + WINDOW, len(X))) for start in range(0, len(X), WINDOW)]
+        wanted = [X.announced(*window) for window in windows]
+        tasks = [
+            self.client.submit(rows_seen, X[slice(*window)], some, self.manner, pure=False)
+            for window, some in zip(windows, wanted, strict=True)
+        ]
+        seen: list[SeenRows] = self.client.gather(tasks)
+        for (start, _), some, found in zip(windows, wanted, seen, strict=True):
+            for name, rows in found.kept.items():
+                X.hand_in(name, start + some[name], rows)
+        return reduce(joined, (found.course for found in seen))
 
     @property
     def threads(self) -> int | None:

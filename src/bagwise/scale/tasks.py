@@ -6,14 +6,18 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features
+from bagwise.gp.moments import Course, passed
 from bagwise.inference.chunks import Chunk, Make, Step, Sums, Told, TreeSum, View, integrated_out
 from bagwise.inference.places import step_threads
 from bagwise.scale.journal import read_state, write_state
+from bagwise.sources.rows import StoredRows
 
 _ALIGNED = 64  # bytes: how a product rounds depends on where its factors begin
 
@@ -61,6 +65,22 @@ class After(NamedTuple):
 
     sums: Sums
     states: list[Any]
+
+
+class SeenRows(NamedTuple):
+    """What a worker has seen of some rows: their moments, and those that were to be put aside, by name."""
+
+    course: Course
+    kept: dict[str, NDArray[Any]]
+
+
+def rows_seen(rows: StoredRows, wanted: dict[str, NDArray[np.int64]], manner: Manner) -> SeenRows:
+    """Read some rows once; ``wanted`` are the numbers of those that are put aside."""
+    with manner.kept():
+        for name, numbers in wanted.items():
+            rows.keep(name, numbers, for_passes=False)
+        course = passed(rows)
+        return SeenRows(course, {name: rows[numbers] for name, numbers in wanted.items()})
 
 
 def passed_on(value: Any) -> Any:

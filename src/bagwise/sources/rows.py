@@ -124,6 +124,15 @@ class StoredRows:
         """The rows of a name, where all of them have come by; they need not be read again."""
         return self._shelves[name].all_rows() if self.keeps(name) else None
 
+    def announced(self, start: int, stop: int) -> dict[str, Ints]:
+        """Which of the rows from ``start`` to before ``stop``, counted from there, are to be put aside, by name."""
+        positions = self.positions(np.arange(start, stop))
+        return {name: np.flatnonzero(np.isin(positions, shelf.missing())) for name, shelf in self._shelves.items()}
+
+    def hand_in(self, name: str, rows: Ints, values: NDArray[Any]) -> None:
+        """Rows that somebody else has read, to be put aside."""
+        self._shelves[name].put_rows(self.positions(rows), values)
+
     def gather(self, name: str) -> None:
         """Read the rows of a name that have not come by, in one pass; nothing where the name is not known."""
         if self.keeps(name):

@@ -31,6 +31,11 @@ class Shelf:
         """Take all announced rows at once."""
         self._values[:], self._there[:] = values, True
 
+    def put_rows(self, positions: Ints, values: NDArray[Any]) -> None:
+        """Take rows that were announced."""
+        places = np.searchsorted(self.positions, positions)
+        self._values[places], self._there[places] = values, True
+
     def missing(self) -> Ints:
         """Positions of the rows that have not come by yet."""
         return self.positions[~self._there]

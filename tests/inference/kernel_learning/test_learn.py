@@ -32,7 +32,7 @@ def many_sizes(n_bags=300, largest=1500):
     return bags, labels_of(np.arange(len(bags)) % 2, bags)
 
 
-def stages(bags, evidence, free=2, **changes):
+def stages(bags, evidence, free=1, **changes):
     return [(some, stated) for some, stated, _ in learn._stages(bags, evidence, settings(**changes), free)]
 
 
@@ -181,9 +181,9 @@ def test_very_many_rows_are_judged_after_a_third_of_them_at_most():
     assert learn._row_limits(10_000_000) == [3_000, 30_000, 300_000, 3_000_000, 10_000_000]
 
 
-@pytest.mark.parametrize(("free", "asked"), [(2, [100, 200]), (200, [100, 200, 500])])
+@pytest.mark.parametrize(("free", "asked"), [(1, [100, 200]), (200, [100, 200, 500])])
 def test_no_more_bags_are_asked_than_matter_for_so_many_parameters(free, asked, monkeypatch):
-    """That 200 bags are asked in place of 500 costs .003 nats a bag with two parameters, and .3 with two hundred."""
+    """That 200 bags are asked in place of 500 costs .0015 nats a bag with one parameter, and .3 with two hundred."""
     monkeypatch.setattr(learn, "STAGES", (1_000, 2_000))
     monkeypatch.setattr(learn, "LATER_STAGES", ())
     monkeypatch.setattr(learn, "LEAST_BAGS", 5)
