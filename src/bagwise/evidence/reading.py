@@ -221,9 +221,11 @@ def _one_statement(statement: Evidence, bags: Bags, reading: CountReading, class
     with_known = np.add.reduceat((~np.isnan(known)).astype(np.int64), bags.offsets[:-1]) > 0
     closed = reading.label_noise == 0.0 or (reading.closed_noise and np.isin(statement.kind, (LABEL, NONE)).all())
     plain = (statement.kind == LABEL) & (reading.plain_labels | (~with_known & closed))
-    table = log_potentials(statement, sizes, reading.label_noise)
-    _check_possible(table, known, bags)
     by_table = ~plain & ((statement.kind != NONE) | (with_known & (not reading.plain_labels)))
+    table = None
+    if by_table.any() or with_known.any():  # plain labels alone need no table, and no instance contradicts them
+        table = log_potentials(statement, sizes, reading.label_noise)
+        _check_possible(table, known, bags)
     labels = np.where(plain, statement.first, np.nan)[:, None]
     noise = reading.label_noise if reading.closed_noise else 0.0
     evidence = CountEvidence(labels, sizes, (table,), (by_table,), known, noise)

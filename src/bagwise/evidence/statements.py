@@ -234,12 +234,24 @@ def log_potentials(evidence: Evidence, sizes: Ints, label_noise: float = 0.0) ->
     ``label_noise`` ε is the probability that a label is wrong: ψ = 1 − ε where it fits the count, ε where it does not.
     The normaliser of the Beta potential depends on k and stays.
     """
+    entries = np.repeat(evidence.kind, sizes + 1)
+    table: Floats = np.zeros(len(entries))
+    for kind in np.intersect1d(evidence.kind, (LABEL, FRACTION, COUNT)):
+        stating = np.flatnonzero(evidence.kind == kind)
+        table[entries == kind] = _log_potentials_of_kind(kind, evidence[stating], sizes[stating], label_noise)
+    return table
+
+
+def _log_potentials_of_kind(kind: int, evidence: Evidence, sizes: Ints, label_noise: float) -> Floats:
     k: Floats = ragged_ranges(np.zeros(len(sizes), dtype=np.int64), sizes + 1).astype(np.float64)
-    n, kind = np.repeat(sizes.astype(np.float64), sizes + 1), np.repeat(evidence.kind, sizes + 1)
     first: Floats = np.repeat(evidence.first, sizes + 1)
-    second: Floats = np.repeat(evidence.second, sizes + 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fits = np.log(np.where((k >= 1) == (first == 1), 1.0 - label_noise, label_noise))
-        inside = np.log(((k >= first) & (k <= second)).astype(np.float64))
-        beta = log_beta_density(first, k / n, second)
-    return np.select([kind == LABEL, kind == FRACTION, kind == COUNT], [fits, beta, inside], 0.0)
+    if kind == LABEL:
+        fits = np.where((k >= 1) == (first == 1), 1.0 - label_noise, label_noise)
+    elif kind == COUNT:
+        fits = ((k >= first) & (k <= np.repeat(evidence.second, sizes + 1))).astype(np.float64)
+    else:
+        n = np.repeat(sizes.astype(np.float64), sizes + 1)
+        return log_beta_density(first, k / n, np.repeat(evidence.second, sizes + 1))
+    with np.errstate(divide="ignore"):
+        logs: Floats = np.log(fits)
+    return logs
