@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,45 +12,54 @@ from bagwise.evidence.classes import ClassEvidence
 from bagwise.exceptions import ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp.features import Features
 from bagwise.inference.chunks import Chunk, in_memory
+from bagwise.inference.class_left_out import LeftOut, Stated
 from bagwise.inference.class_mean_field import ClassMeanField
 from bagwise.inference.class_propagation import ClassPropagation
-from bagwise.inference.class_start import guess_classes, judged_left_out, leaves_choice
+from bagwise.inference.class_start import guess_classes, leaves_choice
 from bagwise.inference.engines import Inferred, Limits, climbed_bound
 from bagwise.inference.loop import iterate
 
 
-def by_class_sites(features: Features, bags: Bags, evidence: ClassEvidence, limits: Limits, seed: int) -> Inferred:
-    """One site per bag and class: from guesses, given these and given the sets, where bags have several candidates.
+def by_class_sites(
+    features: Features,
+    bags: Bags,
+    evidence: ClassEvidence,
+    limits: Limits,
+    seed: int,
+    left_out: LeftOut | None = None,
+) -> Inferred:
+    """One site per bag and class: from guesses, where bags have several candidates, and given these or given the sets.
 
-    The answer is the one that explains the sets of bags left out better (``judged_left_out``). Where neither settles,
-    and where every bag has one class, it is the one that is reached from the prior: an error if that does not settle.
+    Bags left out say which of the two (``left_out`` is what they have said already, by the same features). Where it
+    does not settle the other one may, and then the one that is reached from the prior: an error if that does not
+    settle.
     """
     chosen = np.flatnonzero(evidence.observed()[:, 0])
-    model = ProbitClasses(evidence.of_bags(chosen))
-    chunks = in_memory(features, bags if len(chosen) == len(bags) else bags[chosen], model).chunks
+    stated = Stated(bags, evidence) if len(chosen) == len(bags) else Stated(bags, evidence).some(chosen)
+    chunks = in_memory(features, stated.bags, ProbitClasses(stated.evidence)).chunks
     engine = ClassPropagation(chunks, features.n_columns, features.device, seed)
-    found = _from_guesses(engine, chunks, limits) if leaves_choice(engine.table) else []
-    if found:
-        return max(found, key=lambda one: one.left_out).inferred
-    return _settled(ClassPropagation(chunks, features.n_columns, features.device, seed), limits)
+    if leaves_choice(engine.table):
+        asked = LeftOut(features, stated, seed) if left_out is None else left_out
+        found = _from_guesses(engine, chunks, limits, on_to_sets=asked.prefers_sets)
+        if found is not None:
+            return found
+        engine = ClassPropagation(chunks, features.n_columns, features.device, seed)
+    return _settled(engine, limits)
 
 
-class _Answer(NamedTuple):
-    inferred: Inferred
-    left_out: float
-
-
-def _from_guesses(engine: ClassPropagation, chunks: Sequence[Chunk], limits: Limits) -> list[_Answer]:
-    """The answer given the guesses and, from there, the one given the sets; as far as they settle."""
-    sets, found = engine.table, list[_Answer]()
+def _from_guesses(
+    engine: ClassPropagation, chunks: Sequence[Chunk], limits: Limits, *, on_to_sets: bool
+) -> Inferred | None:
+    """The answer given the guesses, or the one given the sets that is reached from there; else the other one."""
+    sets, found = engine.table, None
     with suppress(NumericalError):
         guesses = guess_classes(engine, chunks)
         for table in (guesses, sets):
-            engine.table = table
-            engine.calm()
-            inferred = _settled(engine, limits)
-            found.append(_Answer(inferred, judged_left_out(engine, sets)))
-            if inferred.trace.interrupted:
+            with suppress(NumericalError):
+                engine.table = table
+                engine.calm()
+                found = _settled(engine, limits)
+            if found is not None and (found.trace.interrupted or not on_to_sets):
                 break
     return found
 

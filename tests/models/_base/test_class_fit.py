@@ -13,24 +13,55 @@ from bagwise.inference.kernel_learning.learn import Learned
 from bagwise.models._base import class_fit
 
 
-def test_kernel_of_the_guesses_that_predict_sets_of_bags_left_out_best_is_kept(monkeypatch):
-    """Also if a later kernel has the higher log evidence, which is that of other guesses."""
-    worth = {"rbf": -9.0, "rbf learned": -5.0, "rbf learned learned": -7.0, "linear": -6.0, "linear learned": -8.0}
-    bags, table, _, _ = problem(6)
+class Said:
+    """What bags left out say: the kernels that they speak against, whoever asks."""
+
+    refuted: tuple = ()
+
+    def __init__(self, kernel, stated, seed):
+        self.kernel = kernel
+
+    def refutes(self, other):
+        return other.kernel in Said.refuted
+
+
+@pytest.fixture
+def worth(monkeypatch):
+    """How much kernels, which are names here, are worth by their guesses."""
+    found = {"rbf": -9.0, "rbf learned": -5.0, "rbf learned learned": -7.0, "linear": -6.0, "linear learned": -8.0}
     monkeypatch.setattr(class_fit, "kinds_in_question", lambda model, bags: ("rbf", "linear"))
     monkeypatch.setattr(class_fit, "_firsts", lambda model, read, kinds: list(kinds))
     monkeypatch.setattr(
-        class_fit, "guessed_classes", lambda kernel, bags, evidence, seed: Guessed(evidence, worth.get(kernel, -20.0))
+        class_fit, "guessed_classes", lambda kernel, bags, evidence, seed: Guessed(evidence, found.get(kernel, -20.0))
     )
+    monkeypatch.setattr(class_fit, "LeftOut", Said)
+    monkeypatch.setattr(class_fit, "_same_guesses", lambda one, other: False)
     monkeypatch.setattr(
         class_fit, "_search", lambda model, read, first, *, begin, one_stage: Learned(f"{begin} learned", None)
     )
+    return found
+
+
+def kept_kernel():
+    bags, table, _, _ = problem(6)
     model = BagGP(evidence="candidates")
     model.seed_ = 0
-    read = read_classes(table, bags, keyed=True)
-    assert class_fit._learned(model, read).features == "rbf learned"
+    return class_fit._learned(model, read_classes(table, bags, keyed=True)).learned.features
+
+
+def test_kernel_of_the_guesses_that_predict_sets_of_bags_left_out_best_is_kept(worth):
+    """Also if a later kernel has the higher log evidence, which is that of other guesses."""
+    assert kept_kernel() == "rbf learned"
     worth["linear"] = -4.0
-    assert class_fit._learned(model, read).features == "linear"
+    assert kept_kernel() == "linear"
+
+
+def test_kernel_that_bags_left_out_speak_against_is_not_kept(worth, monkeypatch):
+    worth |= {"linear": -4.0, "linear learned": -3.0, "rbf learned learned": -1.0}
+    monkeypatch.setattr(Said, "refuted", ("linear", "linear learned"))
+    assert kept_kernel() == "rbf learned learned"
+    monkeypatch.setattr(Said, "refuted", ("linear", "linear learned", "rbf learned", "rbf learned learned", "rbf"))
+    assert kept_kernel() == "rbf"  # there is nothing to go back to behind the first
 
 
 def test_one_class_per_bag_is_learned_with_evidence_class():

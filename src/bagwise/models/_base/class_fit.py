@@ -19,6 +19,7 @@ from bagwise.gp.features import Features
 from bagwise.inference.chains.class_gibbs import ClassGibbs
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
+from bagwise.inference.class_left_out import LeftOut, Stated
 from bagwise.inference.class_start import guessed_classes, leaves_choice
 from bagwise.inference.engines import NEARLY, Inferred, Limits
 from bagwise.inference.kernel_learning.learn import STAGES, Learned, learn_features
@@ -55,8 +56,16 @@ def fit_classes(model: Any, bags: Bags, y: Any, *, keyed: bool) -> None:
     with_none(read.classes)  # refuses a class of the name of the added one
     model.rule_ = OneOfTheClasses(read.none)
     model.fallback_, model.inference_ = None, "bag-ep" if model.inference == "auto" else model.inference
-    features = kept_or_learned(model, lambda: _learned(model, read))
-    found = _sampled(model, features, read) if model.inference_ == "gibbs" else _inferred(model, features, read)
+    left_out = None
+
+    def learn() -> Learned:
+        nonlocal left_out
+        learned, *_, left_out = _learned(model, read)
+        return learned
+
+    features = kept_or_learned(model, learn)
+    sampled = model.inference_ == "gibbs"
+    found = _sampled(model, features, read) if sampled else _inferred(model, features, read, left_out)
     log_evidence = None if found.log_evidence is None else found.log_evidence.sum()[None]
     model._finish(features, found.posterior, model.rule_, found.trace, log_evidence)
     warn_if_alike(model, bags)
@@ -88,25 +97,27 @@ class _Reached(NamedTuple):
     learned: Learned
     first: Features
     read: ClassInput  # what it was judged by
-    worth: float  # by which kinds of kernel are compared
+    worth: float  # by which kernels are compared
+    left_out: LeftOut | None = None  # what bags left out say where bags have several candidates
 
     def interrupted(self) -> bool:
         return self.learned.trace is not None and self.learned.trace.interrupted
 
 
-def _learned(model: Any, read: ClassInput) -> Learned:
+def _learned(model: Any, read: ClassInput) -> _Reached:
     """The best kind of kernel on the first rows; more rows only where the user names a number.
 
     A look at a bag costs as much for every class, so the search ends with the first rows unless ``learn_rows`` is set.
     """
     kinds = kinds_in_question(model, read.bags)
     if not model.learn:
-        return Learned(_firsts(model, read, kinds[:1])[0], None)
+        (first,) = _firsts(model, read, kinds[:1])
+        return _Reached(Learned(first, None), first, read, 0.0)
     reach = _reached_by_guesses if leaves_choice(torch.from_numpy(read.evidence.table)) else _reached
     best = reach(model, read, _firsts(model, read, kinds))
     if model.learn_rows is None or model.learn_rows <= STAGES[0] or best.interrupted():
-        return best.learned
-    return _search(model, best.read, best.first, begin=best.learned.features)
+        return best
+    return best._replace(learned=_search(model, best.read, best.first, begin=best.learned.features), left_out=None)
 
 
 def _firsts(model: Any, read: ClassInput, kinds: Sequence[Any]) -> list[Features]:
@@ -131,17 +142,27 @@ def _reached_by_guesses(model: Any, read: ClassInput, firsts: Sequence[Features]
     """The kernel that explains guesses at the classes best; guesses and kernel are found in turn, twice.
 
     Sets of candidates are often explained almost as well by a kernel that tells nothing apart. One labelling of all
-    bags is not. But kernels that led to different guesses explain different things: of all that were met, the first one
-    too, the one is kept under which the sets of bags left out are most probable. Kinds of kernel are tried once each;
-    the better one goes on.
+    bags is not. But kernels that led to different guesses explain different things, so of all that were met one is kept
+    by what the sets of bags say that are left out. Kinds of kernel are tried once each; the better one goes on.
     """
-    met = [list(_first_guesses(model, read, first)) for first in firsts]
-    best = max(met, key=lambda way: max(map(_worth, way)))
-    if not (best[-1].interrupted() or _same_guesses(best[-2], best[-1])):
-        best.append(_guessed_again(model, read, best[-1]))
-    trace = best[-1].learned.trace
-    kept = max(best, key=_worth)
-    return kept._replace(learned=kept.learned._replace(trace=trace))
+    met = [reached for first in firsts for reached in _first_guesses(model, read, first)]
+    kept = _kept(met)
+    way = [reached for reached in met if reached.first is kept.first]
+    if not (way[-1].interrupted() or _same_guesses(way[-2], way[-1])):
+        way.append(_guessed_again(model, read, way[-1]))
+        kept = _kept([met[0], *way])
+    return kept._replace(learned=kept.learned._replace(trace=way[-1].learned.trace))
+
+
+def _kept(met: Sequence[_Reached]) -> _Reached:
+    """The one of most worth that bags left out do not speak against, for the very first one."""
+    plain = met[0]
+    ordered = sorted(met, key=_worth, reverse=True)
+    return next(one for one in ordered if one is plain or not _refuted(one, plain))
+
+
+def _refuted(one: _Reached, plain: _Reached) -> bool:
+    return one.left_out is not None and plain.left_out is not None and plain.left_out.refutes(one.left_out)
 
 
 def _first_guesses(model: Any, read: ClassInput, first: Features) -> Iterator[_Reached]:
@@ -157,8 +178,10 @@ def _guessed_again(model: Any, read: ClassInput, last: _Reached) -> _Reached:
 
 
 def _guess(model: Any, read: ClassInput, first: Features, learned: Learned) -> _Reached:
-    guess = guessed_classes(learned.features, read.bags, read.evidence, model.seed_)
-    return _Reached(learned, first, read._replace(evidence=guess.evidence), guess.left_out)
+    features, bags = learned.features, read.bags
+    guess = guessed_classes(features, bags, read.evidence, model.seed_)
+    asked = LeftOut(features, Stated(bags, read.evidence), model.seed_)
+    return _Reached(learned, first, read._replace(evidence=guess.evidence), guess.left_out, asked)
 
 
 def _same_guesses(one: _Reached, other: _Reached) -> bool:
@@ -188,12 +211,12 @@ def _search(
 # ---------------------------------------------------------------- inference
 
 
-def _inferred(model: Any, features: Features, read: ClassInput) -> Inferred:
+def _inferred(model: Any, features: Features, read: ClassInput, left_out: LeftOut | None) -> Inferred:
     """One site per bag and class; the mean field where these do not settle, with a warning."""
     limits = Limits(model.max_iter, model.tol, Watch(type(model).__name__, model.verbose, model.callback), NEARLY)
     if model.inference_ == "bag-ep":
         try:
-            return by_class_sites(features, read.bags, read.evidence, limits, model.seed_)
+            return by_class_sites(features, read.bags, read.evidence, limits, model.seed_, left_out)
         except NumericalError as error:
             model.inference_, model.fallback_ = "vi", f"expectation propagation with a site per bag failed ({error})"
             warn_user(
