@@ -76,10 +76,11 @@ class BagGP(ChainAnswers, AnswersInClasses):
         bags, else that of expectation propagation, or a Laplace approximation from the moments of counts where these
         are pinned down and messages do not settle. Use False to keep everything as given, which is faster.
     learn_rows : int or None
-        Largest number of instances that the kernel is learned from, in bags that are chosen at random. None is all.
-        The search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500 instances
-        each), goes on with 30,000 and with all, and only where these ask for another kernel. Set it where learning
-        takes too long. Where counts are pinned down never more than about 3,000 are used. For classes None stops after
+        Largest number of instances that the kernel is learned from, in bags that are chosen at random. None is as many
+        as matter. The search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500
+        instances each), goes on with 30,000 and ten times as many each time, and only where these ask for another
+        kernel. It ends with the bags that tell the kernel to .003 nats of a bag's log-likelihood: some 330 for a
+        variance and a lengthscale, more with relevances. Set it where learning takes too long. Where counts are pinned down never more than about 3,000 are used. For classes None stops after
         the first 3,000 (at least 12 bags for every class); name a larger number to go on.
     learn_inducing : bool
         Learn the positions of the inducing inputs together with the kernel. Use it where few inducing inputs must do,
