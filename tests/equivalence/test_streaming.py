@@ -78,6 +78,13 @@ def test_fit_of_stored_bags_reads_every_row_twice_or_once_if_there_is_room_and_p
     assert source.times.max() == 1
 
 
+@QUIET
+def test_witnesses_of_stored_bags_are_found_in_two_passes_over_the_file():
+    _, stored, y = problem()
+    fitted("gpmil", {**SMALL, "learn": False}, stored, y)
+    assert stored.X._source.times.max() == 2
+
+
 @pytest.mark.parametrize("name", ["mil-gp-probit", "bag-gp"])
 def test_file_that_changes_during_the_fit_is_a_clear_error(tmp_path, name):
     bags, _, y = problem()

@@ -1,14 +1,20 @@
 """Classes against label columns; bags that state nothing."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from tests.inference.class_problems import EXACT, labelled_problem
+from tests.inference.test_class_start import planted
+from tests.problems import features_of
 
 from bagwise import BagGP, Bags
 from bagwise.evidence.classes import ClassEvidence
 from bagwise.evidence.counts import CountEvidence
+from bagwise.inference import class_engines
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
+from bagwise.inference.class_start import guessed_classes
 from bagwise.inference.engines import by_bag_sites, by_mean_field
 
 
@@ -66,3 +72,18 @@ def test_classes_of_bags_of_ten_thousand_rows_settle(n_false):
     model = BagGP("candidates", learn=False, n_inducing=30, random_state=0).fit(Bags.from_list(rows), sets)
     assert model.inference_ == "bag-ep"
     assert model.converged_
+
+
+@pytest.mark.parametrize("prefers_sets", [False, True])
+def test_answer_is_the_one_that_bags_left_out_prefer(prefers_sets, monkeypatch):
+    """Given the guesses every bag has one class; the answer given the sets is reached from there."""
+    bags, evidence, _ = planted((0.4, 0.3, 0.3), 1, 4.0, seed=0)
+    features, given, settled = features_of(bags, bias=5.0, n_inducing=20, lengthscale=2.0), [], class_engines._settled
+    monkeypatch.setattr(
+        class_engines, "_settled", lambda engine, limits: given.append(engine.table.numpy()) or settled(engine, limits)
+    )
+    found = by_class_sites(features, bags, evidence, EXACT, 0, SimpleNamespace(prefers_sets=prefers_sets))
+    assert np.array_equal(given[0], guessed_classes(features, bags, evidence, 0).evidence.table)
+    assert len(given) == 1 + prefers_sets
+    assert np.array_equal(given[-1].sum(1) > 1, np.full(len(bags), prefers_sets))
+    assert found.trace.converged

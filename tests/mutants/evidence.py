@@ -45,8 +45,8 @@ MUTANTS = [
         "evidence/statements.py",
         "evidence/test_statements.py",
         ("a confidence of 0 is evidence", "missing = np.isnan(values) | (trust == 0)", "missing = np.isnan(values)"),
-        ("the lowest count is excluded", "(k >= first) & (k <= second)", "(k > first) & (k <= second)"),
-        ("the noise of labels is turned round", "1.0 - label_noise, label_noise))", "label_noise, 1.0 - label_noise))"),
+        ("the lowest count is excluded", "((k >= first) & (k <=", "((k > first) & (k <="),
+        ("the noise of labels is turned round", "1.0 - label_noise, label_noise)", "label_noise, 1.0 - label_noise)"),
         (
             "the Beta law has no normaliser",
             "return np.log1p(confidence) - confidence * _divergence(share, m)",

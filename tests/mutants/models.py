@@ -196,7 +196,7 @@ MUTANTS = [
         ),
         (
             "witnesses of the last temperature are judged as at the first",
-            "max(each.sharpness for each in annealed)",
+            "max(how.sharpness for how in annealed)",
             "0.1",
         ),
     ),
@@ -212,6 +212,17 @@ MUTANTS = [
             "noise = 1.0 / (1.0 + self.H)",
             "noise = 1.0 - 1.0 / (1.0 + self.H)",
         ),
+    ),
+    *mutants_of(
+        "models/_base/class_fit.py",
+        "models/_base/test_class_fit.py ::test_kernel_of_the_guesses_that_predict_sets_of_bags_left_out_best_is_kept "
+        "::test_kernel_that_bags_left_out_speak_against_is_not_kept",
+        (
+            "what bags left out say against a kernel is not heard",
+            "if one is plain or not _refuted(one, plain))",
+            "if one)",
+        ),
+        ("the kernel of the least worth is kept", "key=_worth, reverse=True)", "key=_worth)"),
     ),
     *mutants_of(
         "models/_base/class_answers.py",

@@ -31,6 +31,7 @@ MODELS = {
     "messages": ("bag-gp", {**SMALL, "learn": False, "inference": "ep", "tol": 1.0}, 1),
     "sites": ("bag-gp", {**SMALL, "learn": False, "inference": "bag-ep", "tol": 1.0}, 2),
     "chains": ("mil-gp-probit", {**SMALL, "inference": "gibbs", "n_samples": 3, "n_burn_in": 1, "n_chains": 2}, 1),
+    "witnesses": ("gpmil", {**SMALL, "learn": False, "n_stages": 1, "max_iter": 3}, 2),
     "candidates": ("miplgp", {**SMALL, "solver": "sparse", "n_rounds": 2, "learn": False}, 1),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::bagwise.ConvergenceWarning", "ignore::bagwise.BagDataWarning")

@@ -9,7 +9,9 @@ H_b = ℓ' β (diag P − P Pᵀ) + ℓ'' P Pᵀ: not positive definite where �
 witnesses held fixed the score is linear in F, and the loss is convex.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -65,8 +67,7 @@ def signs(labels: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(seen, 2.0 * labels - 1.0, torch.ones_like(labels)), seen.to(labels.dtype)
 
 
-@dataclass(frozen=True)
-class BagLosses:
+class BagLosses(NamedTuple):
     """ℓ, ℓ' and ℓ'' of bag scores a, times the weights of the bags; a bag without a label (NaN) gives zeros."""
 
     labels: Tensor  # (b,)
@@ -88,7 +89,7 @@ class BagLosses:
         sign, times = self._signs()
         return times * self.link.bend(sign * a)
 
-    def some(self, chosen: NDArray[np.int64]) -> "BagLosses":
+    def some(self, chosen: NDArray[np.int64] | slice) -> "BagLosses":
         """The losses of some bags."""
         return BagLosses(self.labels[chosen], self.link, None if self.weight is None else self.weight[chosen])
 
@@ -96,6 +97,32 @@ class BagLosses:
         """±1 for every bag, and how many times it counts: not at all without a label."""
         sign, seen = signs(self.labels)
         return sign, seen if self.weight is None else seen * self.weight
+
+
+class ColumnsOfLosses(NamedTuple):
+    """The losses of the bags of a chunk in every label column."""
+
+    columns: tuple[BagLosses, ...]
+
+    def of_column(self, column: int) -> BagLosses:
+        """Those of one column."""
+        return self.columns[column]
+
+
+class LossColumns:
+    """The losses of all bags in every label column, cut into chunks on demand."""
+
+    def __init__(self, columns: Sequence[BagLosses], offsets: NDArray[np.int64]) -> None:
+        self._columns, self._offsets = columns, offsets
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the bags lie among all instances."""
+        return self._offsets
+
+    def chunk(self, part: slice, dtype: torch.dtype, device: torch.device) -> ColumnsOfLosses:
+        """Those of a run of bags."""
+        return ColumnsOfLosses(tuple(column.some(part) for column in self._columns))
 
 
 def weighted_losses(labels: Tensor, link: Link, weight: NDArray[np.float64] | None) -> list[BagLosses]:

@@ -19,10 +19,18 @@ from bagwise.gp import kernels
 from bagwise.gp.features import Features, reassembled
 from bagwise.inference.kernel_learning.by_laplace import SearchSettings, learn_soft_max, learn_witness
 from bagwise.inference.kernel_learning.learn import some_bags
-from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, anneal
-from bagwise.inference.laplace.fit import ColumnFit, Starts, fit_soft_max, fit_witness, joint_posterior
+from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, WeightsInMemory, anneal
+from bagwise.inference.laplace.fit import (
+    ColumnFit,
+    Starts,
+    Witnessed,
+    fit_soft_max,
+    fit_witness,
+    fit_witness_chunks,
+    joint_posterior,
+)
 from bagwise.inference.laplace.mode import FLOOR, ModeLimits
-from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of
+from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of, stays_sparse
 from bagwise.inference.loop import Callback, Trace, Watch, one_after_the_other
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
@@ -236,7 +244,7 @@ class GPMIL(BagClassifier):
         columns = weighted_losses(torch.as_tensor(values, device=features.device), link, times)
         kernel = self._learned_kernel(features, checked, columns)
         features, fits, rule = self._modes(reassembled(features, kernel=kernel), checked, columns)
-        self.witness_rows_ = [_largest(fit.weights.cpu().numpy(), given).tolist() for fit in fits]
+        self.witness_rows_ = [fit.witnesses[: len(given)].tolist() for fit in fits]
         log_evidence = torch.stack([fit.log_evidence for fit in fits])
         trace = one_after_the_other([fit.trace for fit in fits])
         self._finish(features, joint_posterior(fits, link), rule, trace, log_evidence)
@@ -300,8 +308,11 @@ class GPMIL(BagClassifier):
         return bags.n_instances if bags.n_instances <= _EXACT[self.approximation] else _INDUCING
 
     def _rows(self, features: Features, bags: Bags) -> RowsAt:
-        exact = isinstance(self.inducing, str) and features.n_inducing <= bags.n_instances <= self._wanted(bags)
-        return rows_of(features, bags, exact=exact)
+        return rows_of(features, bags, exact=self._exact(features, bags))
+
+    def _exact(self, features: Features, bags: Bags) -> bool:
+        """Whether every instance is its own inducing input."""
+        return isinstance(self.inducing, str) and features.n_inducing <= bags.n_instances <= self._wanted(bags)
 
     def _learned_kernel(self, features: Features, bags: Bags, columns: Sequence[BagLosses]) -> Any:
         self.learning_trace_ = None
@@ -330,22 +341,34 @@ class GPMIL(BagClassifier):
         self, features: Features, bags: Bags, columns: Sequence[BagLosses]
     ) -> tuple[Features, list[ColumnFit], LabelRule]:
         """Features, fits, and what a bag is: judged by the soft maximum, or by witnesses as at the end of training."""
-        with torch.no_grad():
-            rows = self._rows(features, bags)(features.kernel)
         if self.approximation == "softmax":
-            self._warn_if_too_few(features, bags)
+            self._warn_if_too_few(features.n_inducing, _share_left_over(features, bags))
+            with torch.no_grad():
+                rows = self._rows(features, bags)(features.kernel)
             starts = Starts(self.n_starts, rows, self._schedule, np.random.RandomState(self.seed_))
             limits, floor = self._limits(_NEWTON_STEPS), float(self.floor)
             fits = fit_soft_max(features, bags, columns, self._pooling, starts, limits, floor)
             return features, fits, SoftMax(self.pooling, float(self.sharpness), self.decision)
-        annealed = [anneal(rows, losses, self._schedule, self._limits(LAST_ROUNDS)) for losses in columns]
-        if isinstance(rows, SparseLinearRows):
-            means = torch.cat([rows.means(each.weights) for each in annealed])
-            features = reassembled(features, inducing=means, origin="weighted means of the bags")
+        if self._exact(features, bags) or stays_sparse(features.kernel, bags):
+            features, fits, sharpness = self._weights_in_memory(features, bags, columns)
         else:
-            self._warn_if_too_few(features, bags)
-        sharpness = max(each.sharpness for each in annealed) if self.witnesses == "soft" else None
-        return features, fit_witness(features, bags, columns, annealed), Witness(sharpness)
+            limits = self._limits(LAST_ROUNDS)
+            fits, sharpness, left_over = fit_witness_chunks(features, bags, columns, self._schedule, limits)
+            self._warn_if_too_few(features.n_inducing, left_over)
+        return features, fits, Witness(sharpness if self.witnesses == "soft" else None)
+
+    def _weights_in_memory(
+        self, features: Features, bags: Bags, columns: Sequence[BagLosses]
+    ) -> tuple[Features, list[ColumnFit], float]:
+        with torch.no_grad():
+            rows = self._rows(features, bags)(features.kernel)
+        weights = [WeightsInMemory(rows, losses) for losses in columns]
+        annealed = [anneal(each, self._schedule, self._limits(LAST_ROUNDS)) for each in weights]
+        if isinstance(rows, SparseLinearRows):
+            means = torch.cat([rows.means(each.weights) for each in weights])
+            features = reassembled(features, inducing=means, origin="weighted means of the bags")
+        found = [Witnessed(each.weights, how.trace) for each, how in zip(weights, annealed, strict=True)]
+        return features, fit_witness(features, bags, columns, found), max(how.sharpness for how in annealed)
 
     @property
     def _schedule(self) -> Schedule:
@@ -362,11 +385,11 @@ class GPMIL(BagClassifier):
             Watch(type(self).__name__, self.verbose, self.callback),
         )
 
-    def _warn_if_too_few(self, features: Features, bags: Bags) -> None:
-        left = _share_left_over(features, bags)
+    @staticmethod
+    def _warn_if_too_few(n_inducing: int, left: float) -> None:
         if left > _LEFT_OVER:
             warn_user(
-                f"{features.n_inducing} inducing inputs leave {left:.0%} of the kernel's variance unrepresented (at "
+                f"{n_inducing} inducing inputs leave {left:.0%} of the kernel's variance unrepresented (at "
                 f"most {_LEFT_OVER:.0%} is sound): the log evidence may favour kernels that they cannot carry. Use a "
                 "larger n_inducing.",
                 BagDataWarning,

@@ -13,7 +13,7 @@ from bagwise.bags import Bags
 from bagwise.gp.features import Features, traced_design
 from bagwise.gp.kernel_parameters import KernelParameters
 from bagwise.inference.kernel_learning.search import EvidenceSearch, differentiated, iteration_limit, joined_traces
-from bagwise.inference.laplace.annealing import Schedule, anneal
+from bagwise.inference.laplace.annealing import Schedule, annealed_weights
 from bagwise.inference.laplace.mode import FLOOR, Loss, find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import RowsAt
 from bagwise.inference.loop import Trace, Watch
@@ -84,7 +84,7 @@ def learn_witness(
     for number in range(ROUNDS):
         with torch.no_grad():
             rows = rows_at(kernel)
-        weights = [anneal(rows, losses, schedule).weights for losses in columns]
+        weights = [annealed_weights(rows, losses, schedule) for losses in columns]
         objective = _witness_objective(kernel, rows_at, columns, weights)
         trace = _searched(kernel, features, objective, how, how.n_restarts if number == 0 else 1)
         if trace is None:

@@ -10,7 +10,9 @@ steps that die out, by which weights settle on the share of the rounds in which 
 does not average: with ``averaged=False`` the weights are those of the last round, and often never settle.
 """
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -27,6 +29,9 @@ ROUNDS = 15  # at every temperature but, in the end, the last
 LAST_ROUNDS = 200
 _SETTLED = 1e-3  # largest change of a weight at which a temperature needs no further rounds
 _UNCHANGED = 1e-2  # largest change of a weight from one temperature to the next that is none
+
+
+Rule = Callable[[Tensor, Segments], Tensor]  # the weights that scores ask for
 
 
 class Schedule(NamedTuple):
@@ -47,11 +52,11 @@ class Schedule(NamedTuple):
             return 1
         return MOST_STAGES if self.n_stages is None else self.n_stages
 
-    def wanted(self, scores: Tensor, segments: Segments, stage: int) -> Tensor:
-        """The weights that the scores ask for."""
+    def rule(self, stage: int) -> Rule:
+        """The weights that scores ask for."""
         if self.witnesses == "alternating":
-            return hard_witness(scores, segments)
-        return soft_witness(scores, segments, sharpness_at(stage))
+            return hard_witness
+        return functools.partial(soft_witness, sharpness=sharpness_at(stage))
 
 
 def sharpness_at(stage: int) -> float:
@@ -59,46 +64,29 @@ def sharpness_at(stage: int) -> float:
     return FIRST_SHARPNESS * GROWTH**stage
 
 
-class Annealing:
-    """The weights of one label column; ``step`` is for ``iterate``."""
+class WeightedBags(Protocol):
+    """Bags as weighted means of their instances, in one label column, with weights that move."""
 
-    def __init__(self, rows: PooledRows, losses: BagLosses, schedule: Schedule) -> None:
-        self._rows, self._loss, self._schedule = rows, WitnessLoss(losses), schedule
-        self.weights = uniform_weights(rows.segments)
+    def fit(self) -> float:
+        """Scores at the present weights, by (6.4); returns the log evidence (6.5)."""
+
+    def move(self, rule: Rule, share: float) -> float:
+        """Weights towards those that the scores ask for; returns the largest change."""
+
+    def moved(self) -> float:
+        """The largest change of a weight since this was asked last."""
+
+
+class WeightsInMemory:
+    """The weights of rows that are pooled in memory."""
+
+    def __init__(self, rows: PooledRows, losses: BagLosses) -> None:
+        self._rows, self._loss = rows, WitnessLoss(losses)
+        self.weights = self._before = uniform_weights(rows.segments)
         self.scores = torch.zeros_like(self.weights)
         self._start: Tensor | None = None
-        self._round, self.stage = 0, 0
-        self._last_stage = schedule.most_stages - 1
-        self._before = self.weights  # at the end of the temperature before
 
-    def step(self) -> Report:
-        """One fit and one move of the weights; the residual is the largest change, plus one for every stage to come."""
-        log_evidence = self._fit()
-        share = 2.0 / (self._round + 2.0) if self._schedule.averaged else 1.0
-        move = self._schedule.wanted(self.scores, self._rows.segments, self.stage) - self.weights
-        self.weights = self.weights + share * move
-        change, to_come = share * float(move.abs().max()), self._last_stage - self.stage
-        self._round += 1
-        if to_come and (self._round == ROUNDS or change <= _SETTLED):
-            self._cool()
-        return Report(log_evidence, change + to_come)
-
-    def _cool(self) -> None:
-        """The next temperature; none where they come until nothing changes, and nothing has."""
-        same = float((self.weights - self._before).abs().max()) <= _UNCHANGED
-        if self._schedule.n_stages is None and same and self.stage >= FEWEST_STAGES - 1:
-            self._last_stage = self.stage
-        else:
-            self._before, self.stage, self._round = self.weights, self.stage + 1, 0
-
-    def finish(self) -> None:
-        """Scores that belong to the last weights; hard ones where the schedule asks for them."""
-        self._fit()
-        if self._schedule.witnesses == "hard":
-            self.weights = hard_witness(self.scores, self._rows.segments)
-            self._fit()
-
-    def _fit(self) -> float:
+    def fit(self) -> float:
         """F at the present weights, by (6.4); the log evidence (6.5)."""
         rows = self._rows.rows(self.weights)
         start = torch.zeros_like(rows[0]) if self._start is None else self._start
@@ -110,11 +98,57 @@ class Annealing:
         self.scores = self._rows.scores(self.weights, alpha)
         return float(log_evidence(self._loss, rows, mode.v))
 
+    def move(self, rule: Rule, share: float) -> float:
+        """Weights towards those that the scores ask for; returns the largest change."""
+        wanted = rule(self.scores, self._rows.segments)
+        change = share * float((wanted - self.weights).abs().max())
+        self.weights = torch.lerp(self.weights, wanted, share)
+        return change
+
+    def moved(self) -> float:
+        """The largest change of a weight since this was asked last."""
+        change = float((self.weights - self._before).abs().max())
+        self._before = self.weights
+        return change
+
+
+class Annealing:
+    """The temperatures of one label column; ``step`` is for ``iterate``."""
+
+    def __init__(self, bags: WeightedBags, schedule: Schedule) -> None:
+        self._bags, self._schedule = bags, schedule
+        self._round, self.stage = 0, 0
+        self._last_stage = schedule.most_stages - 1
+
+    def step(self) -> Report:
+        """One fit and one move of the weights; the residual is the largest change, plus one for every stage to come."""
+        log_evidence = self._bags.fit()
+        share = 2.0 / (self._round + 2.0) if self._schedule.averaged else 1.0
+        change, to_come = self._bags.move(self._schedule.rule(self.stage), share), self._last_stage - self.stage
+        self._round += 1
+        if to_come and (self._round == ROUNDS or change <= _SETTLED):
+            self._cool()
+        return Report(log_evidence, change + to_come)
+
+    def _cool(self) -> None:
+        """The next temperature; none where they come until nothing changes, and nothing has."""
+        open_end = self._schedule.n_stages is None
+        if open_end and self._bags.moved() <= _UNCHANGED and self.stage >= FEWEST_STAGES - 1:
+            self._last_stage = self.stage
+        else:
+            self.stage, self._round = self.stage + 1, 0
+
+    def finish(self) -> None:
+        """Scores that belong to the last weights; hard ones where the schedule asks for them."""
+        self._bags.fit()
+        if self._schedule.witnesses == "hard":
+            self._bags.move(hard_witness, 1.0)
+            self._bags.fit()
+
 
 class Annealed(NamedTuple):
-    """Witness weights and how they were found."""
+    """How weights were found."""
 
-    weights: Tensor  # (N,)
     trace: Trace
     sharpness: float  # λ of the last temperature
 
@@ -122,13 +156,18 @@ class Annealed(NamedTuple):
 _QUICK = ModeLimits(ROUNDS, _SETTLED)
 
 
-def anneal(rows: PooledRows, losses: BagLosses, schedule: Schedule, limits: ModeLimits = _QUICK) -> Annealed:
-    """Weights at the end of the schedule; ``limits`` are those of its last temperature."""
-    with torch.no_grad():
-        state = Annealing(rows, losses, schedule)
-        most = ROUNDS * (schedule.most_stages - 1) + limits.max_iter
-        trace = iterate(
-            state.step, name="log evidence", max_iter=most, tol=limits.tol, watch=limits.watch, open_end=True
-        )
-        state.finish()
-    return Annealed(state.weights, trace, sharpness_at(state.stage))
+@torch.no_grad()
+def anneal(bags: WeightedBags, schedule: Schedule, limits: ModeLimits = _QUICK) -> Annealed:
+    """Move the weights to the end of the schedule; ``limits`` are those of its last temperature."""
+    state = Annealing(bags, schedule)
+    most = ROUNDS * (schedule.most_stages - 1) + limits.max_iter
+    trace = iterate(state.step, name="log evidence", max_iter=most, tol=limits.tol, watch=limits.watch, open_end=True)
+    state.finish()
+    return Annealed(trace, sharpness_at(state.stage))
+
+
+def annealed_weights(rows: PooledRows, losses: BagLosses, schedule: Schedule) -> Tensor:
+    """Weights (N,) of rows in memory at the end of the schedule."""
+    bags = WeightsInMemory(rows, losses)
+    anneal(bags, schedule)
+    return bags.weights

@@ -7,14 +7,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bagwise.bag_models.soft_max import BagLosses, Pooling, SoftMaxLoss, WitnessLoss, uniform_weights
+from bagwise.bag_models.soft_max import BagLosses, LossColumns, Pooling, SoftMaxLoss, WitnessLoss
 from bagwise.bags import Bags
-from bagwise.gp.features import Features
+from bagwise.gp.features import Features, chunk_slices
 from bagwise.gp.posterior import GaussianPosterior
-from bagwise.inference.laplace.annealing import Annealed, Schedule, anneal
+from bagwise.inference.chunks import OfColumn
+from bagwise.inference.laplace.annealing import Schedule, anneal, annealed_weights
+from bagwise.inference.laplace.chunked_weights import ChunkedWeights
 from bagwise.inference.laplace.mode import FLOOR, Loss, ModeLimits, find_mode, log_evidence, precision, projected_factor
 from bagwise.inference.laplace.pooled_rows import PooledRows
 from bagwise.inference.loop import Trace
+from bagwise.inference.places import chunks_of
 from bagwise.numerics.linalg import cholesky
 from bagwise.numerics.links import Link
 from bagwise.numerics.segments import Segments
@@ -23,12 +26,12 @@ _ROOT_JITTER = 1e-12
 
 
 class ColumnFit(NamedTuple):
-    """The posterior of one label column, and the weights of the instances within their bags."""
+    """The posterior of one label column, and the first row of the largest weight in every bag."""
 
     mean: Tensor  # (R,)
     factor: Tensor  # (R, R)
     log_evidence: Tensor
-    weights: Tensor  # (N,)
+    witnesses: Tensor  # (B,)
     trace: Trace
 
 
@@ -68,21 +71,51 @@ def fit_soft_max(
     for losses in columns:
         loss = SoftMaxLoss(losses, rows.segments, pooling)
         fit = mode_posterior(loss, rows, limits, _chosen(starts, rows, losses), floor)
-        fits.append(fit._replace(weights=pooling.weights(rows.phi @ fit.mean, rows.segments)))
+        fits.append(fit._replace(witnesses=rows.segments.first_largest(rows.phi @ fit.mean)))
     return fits
+
+
+class Witnessed(NamedTuple):
+    """Witness weights of one label column, and how they were found."""
+
+    weights: Tensor  # (N,)
+    trace: Trace
 
 
 @torch.no_grad()
 def fit_witness(
-    features: Features, bags: Bags, columns: Sequence[BagLosses], annealed: Sequence[Annealed]
+    features: Features, bags: Bags, columns: Sequence[BagLosses], found: Sequence[Witnessed]
 ) -> list[ColumnFit]:
     """Ordinary classification of the bags, each the weighted mean of its instances (6.4)."""
     rows = all_rows(features, bags)
-    fits = []
-    for losses, each in zip(columns, annealed, strict=True):
-        weights, trace = each[:2]
-        fits.append(ColumnFit(*_bag_posterior(rows.pooled(weights), losses), weights, trace))
-    return fits
+    return [
+        ColumnFit(*_bag_posterior(rows.pooled(weights), losses), rows.segments.first_largest(weights), trace)
+        for losses, (weights, trace) in zip(columns, found, strict=True)
+    ]
+
+
+class ChunkedFit(NamedTuple):
+    """The posteriors of all columns, λ of the last temperature, and what share of the variance features leave over."""
+
+    fits: list[ColumnFit]
+    sharpness: float
+    left_over: float
+
+
+@torch.no_grad()
+def fit_witness_chunks(
+    features: Features, bags: Bags, columns: Sequence[BagLosses], schedule: Schedule, limits: ModeLimits
+) -> ChunkedFit:
+    """The same with rows in chunks, the annealing of the weights before it included."""
+    chunks = chunks_of(features, bags, LossColumns(columns, bags.offsets))
+    n_chunks = sum(1 for _ in chunk_slices(bags, features.n_columns))
+    fits, sharpness, left_over = [], 0.0, 0.0
+    for column in range(len(columns)):
+        weights = ChunkedWeights(chunks.through(OfColumn(column)), n_chunks, features.n_columns, features.n_inducing)
+        annealed = anneal(weights, schedule, limits)
+        fits.append(ColumnFit(*weights.posterior(), annealed.trace))
+        sharpness, left_over = max(sharpness, annealed.sharpness), weights.share_left_over
+    return ChunkedFit(fits, sharpness, left_over)
 
 
 def joint_posterior(fits: Sequence[ColumnFit], link: Link) -> GaussianPosterior:
@@ -105,14 +138,14 @@ def mode_posterior(
     mode = find_mode(loss, rows.phi, starts or [torch.zeros_like(rows.phi[0])], limits)
     factor = projected_factor(precision(loss, rows.phi, rows.phi @ mode.v), floor)
     evidence = log_evidence(loss, rows.phi, mode.v, floor)
-    return ColumnFit(mode.v, factor, evidence, uniform_weights(rows.segments), mode.trace)
+    return ColumnFit(mode.v, factor, evidence, rows.segments.offsets[:-1], mode.trace)
 
 
 def _chosen(starts: Starts, rows: AllRows, losses: BagLosses) -> list[Tensor]:
     zero = torch.zeros_like(rows.phi[0])
     if starts.total == 1:
         return [zero]
-    weights = anneal(starts.rows, losses, starts.schedule).weights
+    weights = annealed_weights(starts.rows, losses, starts.schedule)
     drawn = [starts.random.standard_normal(len(zero)) for _ in range(starts.total - 2)]
     return [zero, _bag_posterior(rows.pooled(weights), losses)[0], *torch.as_tensor(np.array(drawn)).to(zero)]
 

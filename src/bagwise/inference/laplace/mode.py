@@ -35,6 +35,41 @@ class Loss(Protocol):
         """Φᵀ H Φ."""
 
 
+class Tangent(NamedTuple):
+    """S, ∇S and A at some v."""
+
+    height: float
+    gradient: Tensor
+    precision: Tensor
+
+
+class Objective(Protocol):
+    """S as a function of v, whoever adds it up."""
+
+    def height(self, v: Tensor) -> float:
+        """S(v)."""
+
+    def tangent(self, v: Tensor) -> Tangent:
+        """S, ∇S and A at v."""
+
+
+class OfRows:
+    """S of rows Φ in memory."""
+
+    def __init__(self, loss: Loss, phi: Tensor) -> None:
+        self._loss, self._phi = loss, phi
+
+    def height(self, v: Tensor) -> float:
+        """S(v)."""
+        return float(self._loss.value(self._phi @ v) + 0.5 * v @ v)
+
+    def tangent(self, v: Tensor) -> Tangent:
+        """S, ∇S and A at v."""
+        F = self._phi @ v
+        gradient = self._phi.T @ self._loss.slope(F) + v
+        return Tangent(self.height(v), gradient, precision(self._loss, self._phi, F))
+
+
 class ModeLimits(NamedTuple):
     """When to stop, and who looks on."""
 
@@ -57,21 +92,14 @@ _EAGER = ModeLimits()
 class Newton:
     """Newton's method with modified eigenvalues and Armijo's rule; ``step`` is for ``iterate``."""
 
-    def __init__(self, loss: Loss, phi: Tensor, start: Tensor) -> None:
-        self._loss, self._phi, self.v = loss, phi, start
+    def __init__(self, objective: Objective, start: Tensor) -> None:
+        self._objective, self.v = objective, start
 
     def step(self) -> Report:
         """One step downhill; reports −S before it and the largest entry of the gradient."""
-        F = self._phi @ self.v
-        height = self.height(self.v)
-        gradient = self._phi.T @ self._loss.slope(F) + self.v
-        direction = -_safe_solve(precision(self._loss, self._phi, F), gradient)
-        self.v = self._search(height, gradient, direction)
+        height, gradient, curvature = self._objective.tangent(self.v)
+        self.v = self._search(height, gradient, -_safe_solve(curvature, gradient))
         return Report(-height, float(gradient.abs().max()))
-
-    def height(self, v: Tensor) -> float:
-        """S(v)."""
-        return float(self._loss.value(self._phi @ v) + 0.5 * v @ v)
 
     def _search(self, height: float, gradient: Tensor, direction: Tensor) -> Tensor:
         promise = float(gradient @ direction)
@@ -80,29 +108,38 @@ class Newton:
         length = 1.0
         for _ in range(_HALVINGS):
             there = self.v + length * direction
-            if self.height(there) <= height + _ARMIJO * length * promise:
+            if self._objective.height(there) <= height + _ARMIJO * length * promise:
                 return there
             length *= 0.5
         return self.v
 
 
 def find_mode(loss: Loss, phi: Tensor, starts: list[Tensor], limits: ModeLimits = _EAGER) -> Mode:
+    """The lowest minimum of S reached from the starts, of rows in memory."""
+    return lowest_mode(OfRows(loss, phi), starts, limits)
+
+
+def lowest_mode(objective: Objective, starts: list[Tensor], limits: ModeLimits = _EAGER) -> Mode:
     """The lowest minimum of S reached from the starts."""
     found = []
     with torch.no_grad():
         for start in starts:
-            newton = Newton(loss, phi, start)
+            newton = Newton(objective, start)
             trace = iterate(newton.step, name="log joint", **limits._asdict(), open_end=True)
-            found.append(Mode(newton.v, newton.height(newton.v), trace))
+            found.append(Mode(newton.v, objective.height(newton.v), trace))
             if trace.interrupted:
                 break
     return min(found, key=lambda mode: mode.height)
 
 
 def precision(loss: Loss, phi: Tensor, F: Tensor) -> Tensor:
-    """A = I + Φᵀ H Φ, symmetric to the last digit."""
-    curvature = loss.curvature(phi, F)
-    return 0.5 * (curvature + curvature.T) + torch.eye(phi.shape[1], dtype=phi.dtype, device=phi.device)
+    """A = I + Φᵀ H Φ."""
+    return with_prior(loss.curvature(phi, F))
+
+
+def with_prior(curvature: Tensor) -> Tensor:
+    """I + Φᵀ H Φ, symmetric to the last digit."""
+    return 0.5 * (curvature + curvature.T) + torch.eye(len(curvature), dtype=curvature.dtype, device=curvature.device)
 
 
 def projected_factor(A: Tensor, floor: float = FLOOR) -> Tensor:
@@ -126,6 +163,11 @@ def log_evidence(loss: Loss, phi: Tensor, mode: Tensor, floor: float = FLOOR) ->
     v = mode - solve_factor(projected_factor(A, floor), gradient[:, None])[:, 0]
     F = phi @ v
     return -(loss.value(F) + 0.5 * v @ v + 0.5 * _projected_logdet(precision(loss, phi, F), floor))
+
+
+def evidence_at(mode: Tangent) -> Tensor:
+    """(6.5) at the mode of a convex loss."""
+    return -(mode.height + 0.5 * _projected_logdet(mode.precision, FLOOR))
 
 
 def _projected_logdet(A: Tensor, floor: float) -> Tensor:
