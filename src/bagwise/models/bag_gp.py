@@ -79,7 +79,7 @@ class BagGP(ChainAnswers, AnswersInClasses):
         Largest number of instances that the kernel is learned from, in bags that are chosen at random. None is as many
         as matter. The search begins with about 3,000 instances (at least 60 bags; of large labelled bags at most 500
         instances each), goes on with 30,000 and ten times as many each time, and only where these ask for another
-        kernel. It ends with the bags that tell the kernel to .003 nats of a bag's log-likelihood: some 330 for a
+        kernel. It ends with the bags that tell the kernel to 0.003 nats of a bag's log-likelihood: some 330 for a
         variance and a lengthscale, more with relevances. Set it where learning takes too long. Where counts are pinned
         down never more than about 3,000 are used. For classes None stops after the first 3,000 (at least 12 bags for
         every class); name a larger number to go on.
