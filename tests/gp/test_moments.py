@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from bagwise.gp import moments
-from bagwise.gp.moments import column_moments, joined, passed
+from bagwise.gp.moments import column_moments, joined_courses, passed
 
 STORAGES = [np.asarray, scipy.sparse.csr_array, scipy.sparse.csr_matrix]
 
@@ -50,7 +50,7 @@ def test_windows_seen_by_others_are_joined_to_the_very_course_of_one_pass(rows, 
     monkeypatch.setattr(moments, "_ROWS", 8)
     monkeypatch.setattr(moments, "WINDOW", 16)
     windows = [passed(rows[start : start + 16]) for start in range(0, len(rows), 16)]
-    for part, expected in zip(reduce(joined, windows), passed(rows), strict=True):
+    for part, expected in zip(reduce(joined_courses, windows), passed(rows), strict=True):
         assert np.array_equal(part, expected)
 
 

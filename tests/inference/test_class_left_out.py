@@ -13,7 +13,7 @@ from bagwise.bag_models.rules import OneOfTheClasses
 from bagwise.evidence.classes import ClassEvidence
 from bagwise.exceptions import NumericalError
 from bagwise.inference import class_left_out
-from bagwise.inference.class_left_out import LeftOut, Stated, halves, log_probability
+from bagwise.inference.class_left_out import LeftOut, StatedBags, halves, log_of_sets
 from bagwise.inference.class_propagation import ClassPropagation
 from bagwise.predict.bag_classes import bag_class_probability
 from bagwise.predict.points import Fitted
@@ -24,7 +24,7 @@ SOME, MANY = 40, 120
 def stated(n_bags=SOME):
     """Some bags of three classes, with their sets of two."""
     bags, evidence, _ = planted((0.4, 0.3, 0.3), 1, 4.0, seed=0)
-    return Stated(bags, evidence).some(np.arange(n_bags))
+    return StatedBags(bags, evidence).some(np.arange(n_bags))
 
 
 def features_for(bags, lengthscale):
@@ -34,7 +34,7 @@ def features_for(bags, lengthscale):
 def numbered(sizes, table):
     """Bags whose single feature is their number."""
     index = np.repeat(np.arange(len(sizes)), sizes)
-    return Stated(
+    return StatedBags(
         Bags(index[:, None].astype(float), index), ClassEvidence(table, np.concatenate([[0], np.cumsum(sizes)]))
     )
 
@@ -106,14 +106,14 @@ def test_probability_of_a_set_is_that_of_its_classes_among_all_that_there_are(no
     everyone[:, -1] = none
     p = bag_class_probability(fitted, some.bags, everyone)
     expected = [math.log(sum(p[bag, k] for k in np.flatnonzero(table[bag]))) for bag in range(SOME)]
-    found = log_probability(fitted, some.bags, ClassEvidence(table, some.evidence.offsets))
+    found = log_of_sets(fitted, some.bags, ClassEvidence(table, some.evidence.offsets))
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_no_single_bag_decides(monkeypatch):
     some = stated()
     monkeypatch.setattr(class_left_out, "bag_class_probability", lambda fitted, bags, table: np.where(table, 0.0, 1.0))
-    assert log_probability(fitted_to(some), *some) == pytest.approx(math.log(class_left_out._LEAST))
+    assert log_of_sets(fitted_to(some), *some) == pytest.approx(math.log(class_left_out._LEAST))
 
 
 def test_a_kernel_that_remembers_every_row_is_refuted():

@@ -196,8 +196,8 @@ MUTANTS = [
         ),
         (
             "witnesses of the last temperature are judged as at the first",
-            "max(how.sharpness for how in annealed)",
-            "0.1",
+            "found.sharpness if",
+            "0.1 if",
         ),
     ),
     *mutants_of(

@@ -91,7 +91,7 @@ _AS_THEY_ARE = _Units()
 def passed(X: Any, units: _Units = _AS_THEY_ARE) -> Course:
     """A pass over the rows by this process, window by window."""
     windows = groupby(enumerate(_blocks(X)), lambda numbered: numbered[0] // (WINDOW // _ROWS))
-    return reduce(joined, (reduce(joined, _courses(blocks, units)) for _, blocks in windows))
+    return reduce(joined_courses, (reduce(joined_courses, _courses(blocks, units)) for _, blocks in windows))
 
 
 def _courses(blocks: Iterator[tuple[int, Any]], units: _Units) -> Iterator[Course]:
@@ -117,7 +117,7 @@ def _course_of(rows: Floats) -> Course:
     return Course(len(rows), mean, np.square(rows - mean).sum(axis=0), rows.min(axis=0), rows.max(axis=0))
 
 
-def joined(one: Course, other: Course) -> Course:
+def joined_courses(one: Course, other: Course) -> Course:
     """Moments of some rows and of further ones (Chan, Golub & LeVeque)."""
     total, delta = one.n + other.n, other.mean - one.mean
     return Course(

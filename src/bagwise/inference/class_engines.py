@@ -12,7 +12,7 @@ from bagwise.evidence.classes import ClassEvidence
 from bagwise.exceptions import ConvergenceWarning, NumericalError, warn_user
 from bagwise.gp.features import Features
 from bagwise.inference.chunks import Chunk, in_memory
-from bagwise.inference.class_left_out import LeftOut, Stated
+from bagwise.inference.class_left_out import LeftOut, StatedBags
 from bagwise.inference.class_mean_field import ClassMeanField
 from bagwise.inference.class_propagation import ClassPropagation
 from bagwise.inference.class_start import guess_classes, leaves_choice
@@ -35,7 +35,7 @@ def by_class_sites(
     settle.
     """
     chosen = np.flatnonzero(evidence.observed()[:, 0])
-    stated = Stated(bags, evidence) if len(chosen) == len(bags) else Stated(bags, evidence).some(chosen)
+    stated = StatedBags(bags, evidence) if len(chosen) == len(bags) else StatedBags(bags, evidence).some(chosen)
     chunks = in_memory(features, stated.bags, ProbitClasses(stated.evidence)).chunks
     engine = ClassPropagation(chunks, features.n_columns, features.device, seed)
     if leaves_choice(engine.table):

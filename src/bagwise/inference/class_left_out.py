@@ -39,21 +39,21 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Stated(NamedTuple):
+class StatedBags(NamedTuple):
     """Some bags, and the sets of their classes."""
 
     bags: Bags
     evidence: ClassEvidence
 
-    def some(self, chosen: Ints) -> "Stated":
+    def some(self, chosen: Ints) -> "StatedBags":
         """Some of them."""
-        return Stated(self.bags[chosen], self.evidence.of_bags(chosen))
+        return StatedBags(self.bags[chosen], self.evidence.of_bags(chosen))
 
 
 class LeftOut:
     """log P(set) of every bag that is asked, by some features and a fit to other bags; NaN where it cannot be found."""
 
-    def __init__(self, features: Features, stated: Stated, seed: int) -> None:
+    def __init__(self, features: Features, stated: StatedBags, seed: int) -> None:
         self._given = features, stated, seed
 
     @cached_property
@@ -85,7 +85,7 @@ class LeftOut:
         return bool(gain.sum() > _CLEARLY * np.sqrt(len(gain)) * gain.std()) if len(gain) else False
 
 
-def halves(stated: Stated, seed: int) -> list[tuple[Stated, Stated]]:
+def halves(stated: StatedBags, seed: int) -> list[tuple[StatedBags, StatedBags]]:
     """Bags that state something, dealt into two halves with sets alike: (fitted, asked) and the other way round.
 
     None where there is one bag only. Of more rows than are asked a random choice of bags takes part.
@@ -103,7 +103,7 @@ def halves(stated: Stated, seed: int) -> list[tuple[Stated, Stated]]:
 class _Half:
     """A fit to some bags, asked about others."""
 
-    def __init__(self, features: Features, fitted: Stated, asked: Stated, seed: int) -> None:
+    def __init__(self, features: Features, fitted: StatedBags, asked: StatedBags, seed: int) -> None:
         self._features, self._asked, self._seed = features, asked, seed
         self._chunks = in_memory(features, fitted.bags, ProbitClasses(fitted.evidence)).chunks
         self._engine = ClassPropagation(self._chunks, features.n_columns, features.device, seed)
@@ -126,10 +126,10 @@ class _Half:
         if trace.interrupted:
             raise KeyboardInterrupt
         fitted = Fitted(self._features, self._engine.posterior(), OneOfTheClasses(none=True), self._seed)
-        return log_probability(fitted, *self._asked)
+        return log_of_sets(fitted, *self._asked)
 
 
-def log_probability(fitted: Fitted, bags: Bags, evidence: ClassEvidence) -> Floats:
+def log_of_sets(fitted: Fitted, bags: Bags, evidence: ClassEvidence) -> Floats:
     """Of the set of every bag; "none of them" is possible where one of the sets holds it."""
     table = np.ones_like(evidence.table)
     table[:, -1] = evidence.table[:, -1].any()

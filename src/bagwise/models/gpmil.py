@@ -19,18 +19,17 @@ from bagwise.gp import kernels
 from bagwise.gp.features import Features, reassembled
 from bagwise.inference.kernel_learning.by_laplace import SearchSettings, learn_soft_max, learn_witness
 from bagwise.inference.kernel_learning.learn import some_bags
-from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule, WeightsInMemory, anneal
+from bagwise.inference.laplace.annealing import LAST_ROUNDS, Schedule
 from bagwise.inference.laplace.fit import (
     ColumnFit,
     Starts,
-    Witnessed,
     fit_soft_max,
     fit_witness,
-    fit_witness_chunks,
     joint_posterior,
+    share_left_over,
 )
 from bagwise.inference.laplace.mode import FLOOR, ModeLimits
-from bagwise.inference.laplace.pooled_rows import RowsAt, SparseLinearRows, rows_of, stays_sparse
+from bagwise.inference.laplace.pooled_rows import PooledRows, RowsAt, rows_of, stays_sparse
 from bagwise.inference.loop import Callback, Trace, Watch, one_after_the_other
 from bagwise.models._base.documented import documented
 from bagwise.models._base.estimator import BagClassifier, ModelCard, check_iterations
@@ -342,33 +341,21 @@ class GPMIL(BagClassifier):
     ) -> tuple[Features, list[ColumnFit], LabelRule]:
         """Features, fits, and what a bag is: judged by the soft maximum, or by witnesses as at the end of training."""
         if self.approximation == "softmax":
-            self._warn_if_too_few(features.n_inducing, _share_left_over(features, bags))
-            with torch.no_grad():
-                rows = self._rows(features, bags)(features.kernel)
-            starts = Starts(self.n_starts, rows, self._schedule, np.random.RandomState(self.seed_))
+            self._warn_if_too_few(features.n_inducing, share_left_over(features, bags))
+            random = np.random.RandomState(self.seed_)
+            starts = Starts(self.n_starts, self._pooled_rows(features, bags), self._schedule, random)
             limits, floor = self._limits(_NEWTON_STEPS), float(self.floor)
             fits = fit_soft_max(features, bags, columns, self._pooling, starts, limits, floor)
             return features, fits, SoftMax(self.pooling, float(self.sharpness), self.decision)
-        if self._exact(features, bags) or stays_sparse(features.kernel, bags):
-            features, fits, sharpness = self._weights_in_memory(features, bags, columns)
-        else:
-            limits = self._limits(LAST_ROUNDS)
-            fits, sharpness, left_over = fit_witness_chunks(features, bags, columns, self._schedule, limits)
-            self._warn_if_too_few(features.n_inducing, left_over)
-        return features, fits, Witness(sharpness if self.witnesses == "soft" else None)
+        whole = self._exact(features, bags) or stays_sparse(features.kernel, bags)
+        rows = self._pooled_rows(features, bags) if whole else None
+        found = fit_witness(features, bags, columns, rows, self._schedule, self._limits(LAST_ROUNDS))
+        self._warn_if_too_few(features.n_inducing, found.left_over)
+        return found.features, found.fits, Witness(found.sharpness if self.witnesses == "soft" else None)
 
-    def _weights_in_memory(
-        self, features: Features, bags: Bags, columns: Sequence[BagLosses]
-    ) -> tuple[Features, list[ColumnFit], float]:
-        with torch.no_grad():
-            rows = self._rows(features, bags)(features.kernel)
-        weights = [WeightsInMemory(rows, losses) for losses in columns]
-        annealed = [anneal(each, self._schedule, self._limits(LAST_ROUNDS)) for each in weights]
-        if isinstance(rows, SparseLinearRows):
-            means = torch.cat([rows.means(each.weights) for each in weights])
-            features = reassembled(features, inducing=means, origin="weighted means of the bags")
-        found = [Witnessed(each.weights, how.trace) for each, how in zip(weights, annealed, strict=True)]
-        return features, fit_witness(features, bags, columns, found), max(how.sharpness for how in annealed)
+    @torch.no_grad()
+    def _pooled_rows(self, features: Features, bags: Bags) -> PooledRows:
+        return self._rows(features, bags)(features.kernel)
 
     @property
     def _schedule(self) -> Schedule:
@@ -402,16 +389,6 @@ def _bag_means(bags: Bags) -> NDArray[np.float64]:
     P = scipy.sparse.csr_array((ones, np.arange(bags.n_instances), bags.offsets), shape=(len(bags), bags.n_instances))
     means: NDArray[np.float64] = (P @ bags.X).toarray()
     return means
-
-
-def _share_left_over(features: Features, bags: Bags) -> float:
-    """Mean κ over mean k(x, x)."""
-    left = total = 0.0
-    for _, design in features.designs(bags):
-        own = design.phi[:, : features.n_inducing]
-        left += float(design.kappa.sum())
-        total += float(design.kappa.sum() + own.square().sum())
-    return left / total if total > 0 else 0.0
 
 
 def _largest(values: NDArray[np.float64], bags: Bags) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from bagwise import _validation as check
 from bagwise.bags import Bags
 from bagwise.exceptions import BagDataError
 from bagwise.gp.features import Features, chunk_slices
-from bagwise.gp.moments import FIRST_PASS, WINDOW, Course, joined, passed
+from bagwise.gp.moments import FIRST_PASS, WINDOW, Course, joined_courses, passed
 from bagwise.inference.chunks import CPU, BagModel, Extent, HeldChunks, Make, Step, Sums, View
 from bagwise.inference.places import ThisProcess
 from bagwise.scale.fingerprint import fingerprint
@@ -198,7 +198,7 @@ class Cluster:
         for (start, _), some, found in zip(windows, wanted, seen, strict=True):
             for name, rows in found.kept.items():
                 X.hand_in(name, start + some[name], rows)
-        return reduce(joined, (found.course for found in seen))
+        return reduce(joined_courses, (found.course for found in seen))
 
     @property
     def threads(self) -> int | None:

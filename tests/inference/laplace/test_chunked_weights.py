@@ -8,9 +8,9 @@ from tests.inference.laplace.pooled_problems import exact_features
 from bagwise.bag_models.soft_max import BagLosses, LossColumns, hard_witness
 from bagwise.gp.features import chunk_slices
 from bagwise.inference.chunks import OfColumn, in_memory
-from bagwise.inference.laplace.annealing import Schedule, WeightsInMemory, anneal
+from bagwise.inference.laplace.annealing import Schedule
 from bagwise.inference.laplace.chunked_weights import ChunkedWeights
-from bagwise.inference.laplace.fit import Witnessed, fit_witness, fit_witness_chunks
+from bagwise.inference.laplace.fit import fit_witness, share_left_over
 from bagwise.inference.laplace.mode import ModeLimits
 from bagwise.inference.laplace.pooled_rows import rows_of
 from bagwise.numerics.links import LINKS
@@ -38,14 +38,10 @@ SCHEDULES = [Schedule(3), Schedule(2, "hard"), Schedule(1, "alternating", averag
 def test_fit_in_chunks_is_that_of_all_rows(stated, schedule):
     bags, features, columns = stated
     rows = rows_of(features, bags, exact=True)(features.kernel)
-    whole = [WeightsInMemory(rows, losses) for losses in columns]
-    how = [anneal(each, schedule, LIMITS) for each in whole]
-    expected = fit_witness(
-        features, bags, columns, [Witnessed(each.weights, found.trace) for each, found in zip(whole, how, strict=True)]
-    )
-    found = fit_witness_chunks(features, bags, columns, schedule, LIMITS)
-    assert found.sharpness == max(each.sharpness for each in how)
-    for one, other in zip(found.fits, expected, strict=True):
+    expected = fit_witness(features, bags, columns, rows, schedule, LIMITS)
+    found = fit_witness(features, bags, columns, None, schedule, LIMITS)
+    assert found.sharpness == expected.sharpness
+    for one, other in zip(found.fits, expected.fits, strict=True):
         np.testing.assert_allclose(one.trace.values, other.trace.values, atol=1e-7)
         torch.testing.assert_close(one.mean, other.mean, rtol=0, atol=1e-6)
         torch.testing.assert_close(one.factor, other.factor, rtol=0, atol=1e-6)
@@ -56,11 +52,8 @@ def test_fit_in_chunks_is_that_of_all_rows(stated, schedule):
 def test_share_left_over_is_that_of_all_rows(stated):
     bags, _, columns = stated
     features = exact_features(bags[:4], bias=5.0)
-    design = [design for _, design in features.designs(bags)]
-    own = torch.cat([part.phi[:, : features.n_inducing] for part in design]).square().sum()
-    left = torch.cat([part.kappa for part in design]).sum()
-    found = fit_witness_chunks(features, bags, columns, Schedule(1), ModeLimits(2, 1e-4))
-    assert found.left_over == pytest.approx(float(left / (left + own)), rel=1e-12)
+    found = fit_witness(features, bags, columns, None, Schedule(1), ModeLimits(2, 1e-4))
+    assert found.left_over == pytest.approx(share_left_over(features, bags), rel=1e-12)
     assert 0.05 < found.left_over < 0.95
 
 
@@ -71,18 +64,18 @@ def chunked(stated, column):
 
 
 @pytest.mark.parametrize("column", [0, 1])
-def test_tangent_is_that_of_differences(stated, column):
+def test_second_order_is_that_of_differences(stated, column):
     weights = chunked(stated, column)
     v = 0.1 * torch.from_numpy(np.random.default_rng(0).standard_normal(stated[1].n_columns))
-    tangent, step = weights.tangent(v), 2e-5
-    assert tangent.height == pytest.approx(weights.height(v), abs=1e-12)
+    there, step = weights.second_order(v), 2e-5
+    assert there.height == pytest.approx(weights.height(v), abs=1e-12)
     for number in (0, 3, len(v) - 1):
         aside = torch.zeros_like(v)
         aside[number] = step
         slope = (weights.height(v + aside) - weights.height(v - aside)) / (2 * step)
-        assert float(tangent.gradient[number]) == pytest.approx(slope, abs=1e-6)
-        bend = (weights.tangent(v + aside).gradient - weights.tangent(v - aside).gradient) / (2 * step)
-        torch.testing.assert_close(tangent.precision[number], bend, rtol=0, atol=1e-6)
+        assert float(there.gradient[number]) == pytest.approx(slope, abs=1e-6)
+        bend = (weights.second_order(v + aside).gradient - weights.second_order(v - aside).gradient) / (2 * step)
+        torch.testing.assert_close(there.precision[number], bend, rtol=0, atol=1e-6)
 
 
 def test_weights_say_how_far_they_moved_at_once_and_since_they_were_asked(stated):

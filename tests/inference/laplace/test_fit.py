@@ -6,7 +6,7 @@ from tests.inference.laplace.pooled_problems import exact_features, losses
 from tests.problems import segments_of
 
 from bagwise.bag_models.soft_max import WitnessLoss, soft_witness
-from bagwise.inference.laplace.fit import Witnessed, fit_witness
+from bagwise.inference.laplace.fit import Witnessed, fit_weighted
 from bagwise.inference.laplace.mode import find_mode, log_evidence
 from bagwise.inference.laplace.pooled_rows import ExactRows, InducedRows
 from bagwise.numerics.links import LINKS
@@ -42,7 +42,7 @@ def test_bags_by_bags_equals_instances_by_instances(problem, link):
             alpha = -loss.slope(T @ mode.v)
             assert float(log_evidence(WitnessLoss(loss), T, mode.v)) == pytest.approx(-float(nll), abs=1e-8)
             torch.testing.assert_close(rows.scores(weights, alpha), F, rtol=0, atol=1e-8)
-    (fit,) = fit_witness(features, bags, [loss], [Witnessed(weights, mode.trace)])
+    (fit,) = fit_weighted(features, bags, [loss], [Witnessed(weights, mode.trace)])
     torch.testing.assert_close(phi @ fit.mean, F, rtol=0, atol=1e-8)
     covariance = phi @ torch.cholesky_inverse(fit.factor) @ phi.T
     middle = torch.linalg.inv(torch.linalg.inv(torch.diag(loss.bend(P @ F))) + P @ K @ P.T)

@@ -17,7 +17,7 @@ from torch import Tensor
 from bagwise.bag_models.soft_max import BagLosses, uniform_weights
 from bagwise.inference.chunks import Chunk, HeldChunks, Sums, Told
 from bagwise.inference.laplace.annealing import Rule
-from bagwise.inference.laplace.mode import Tangent, evidence_at, lowest_mode, projected_factor, with_prior
+from bagwise.inference.laplace.mode import SecondOrder, evidence_at, lowest_mode, projected_factor, with_prior
 from bagwise.numerics.blocks import blocks
 
 
@@ -81,16 +81,16 @@ class ChunkedWeights:
         """S(v)."""
         return float(self._chunks.sweep(height_step, v)["loss"] + 0.5 * v @ v)
 
-    def tangent(self, v: Tensor) -> Tangent:
+    def second_order(self, v: Tensor) -> SecondOrder:
         """S, ∇S and A at v."""
         found = self._chunks.sweep(tangent_step, v)
-        return Tangent(float(found["loss"] + 0.5 * v @ v), found["slope"] + v, with_prior(found["curvature"]))
+        return SecondOrder(float(found["loss"] + 0.5 * v @ v), found["slope"] + v, with_prior(found["curvature"]))
 
-    def _fitted(self) -> tuple[Tangent, Tensor]:
+    def _fitted(self) -> tuple[SecondOrder, Tensor]:
         mode = lowest_mode(self, [self._v])
         if mode.trace.interrupted:
             raise KeyboardInterrupt
-        self._v, at_mode = mode.v, self.tangent(mode.v)
+        self._v, at_mode = mode.v, self.second_order(mode.v)
         return at_mode, evidence_at(at_mode)
 
 

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from bagwise.bag_models.soft_max import BagLosses, LossColumns, Pooling, SoftMaxLoss, WitnessLoss
 from bagwise.bags import Bags
-from bagwise.gp.features import Features, chunk_slices
+from bagwise.gp.features import Features, chunk_slices, reassembled
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.chunks import OfColumn
-from bagwise.inference.laplace.annealing import Schedule, anneal, annealed_weights
+from bagwise.inference.laplace.annealing import Schedule, WeightsInMemory, anneal, annealed_weights
 from bagwise.inference.laplace.chunked_weights import ChunkedWeights
 from bagwise.inference.laplace.mode import FLOOR, Loss, ModeLimits, find_mode, log_evidence, precision, projected_factor
-from bagwise.inference.laplace.pooled_rows import PooledRows
+from bagwise.inference.laplace.pooled_rows import PooledRows, SparseLinearRows
 from bagwise.inference.loop import Trace
 from bagwise.inference.places import chunks_of
 from bagwise.numerics.linalg import cholesky
@@ -75,6 +75,51 @@ def fit_soft_max(
     return fits
 
 
+class WitnessFit(NamedTuple):
+    """Posteriors of all columns, and the features that they are about."""
+
+    features: Features
+    fits: list[ColumnFit]
+    sharpness: float  # λ of the last temperature
+    left_over: float  # share of the kernel's variance that the features do not hold
+
+
+@torch.no_grad()
+def fit_witness(
+    features: Features,
+    bags: Bags,
+    columns: Sequence[BagLosses],
+    rows: PooledRows | None,
+    schedule: Schedule,
+    limits: ModeLimits,
+) -> WitnessFit:
+    """Weights by annealing, and given these the posterior of every column: of rows pooled in memory, or in chunks."""
+    if rows is None:
+        return _fit_chunks(features, bags, columns, schedule, limits)
+    weights = [WeightsInMemory(rows, losses) for losses in columns]
+    annealed = [anneal(each, schedule, limits) for each in weights]
+    if isinstance(rows, SparseLinearRows):
+        means = torch.cat([rows.means(each.weights) for each in weights])
+        features = reassembled(features, inducing=means, origin="weighted means of the bags")
+    found = [Witnessed(each.weights, how.trace) for each, how in zip(weights, annealed, strict=True)]
+    fits = fit_weighted(features, bags, columns, found)
+    return WitnessFit(features, fits, max(how.sharpness for how in annealed), 0.0)
+
+
+def _fit_chunks(
+    features: Features, bags: Bags, columns: Sequence[BagLosses], schedule: Schedule, limits: ModeLimits
+) -> WitnessFit:
+    chunks = chunks_of(features, bags, LossColumns(columns, bags.offsets))
+    n_chunks = sum(1 for _ in chunk_slices(bags, features.n_columns))
+    fits, sharpness, left_over = [], 0.0, 0.0
+    for column in range(len(columns)):
+        weights = ChunkedWeights(chunks.through(OfColumn(column)), n_chunks, features.n_columns, features.n_inducing)
+        annealed = anneal(weights, schedule, limits)
+        fits.append(ColumnFit(*weights.posterior(), annealed.trace))
+        sharpness, left_over = max(sharpness, annealed.sharpness), weights.share_left_over
+    return WitnessFit(features, fits, sharpness, left_over)
+
+
 class Witnessed(NamedTuple):
     """Witness weights of one label column, and how they were found."""
 
@@ -83,7 +128,7 @@ class Witnessed(NamedTuple):
 
 
 @torch.no_grad()
-def fit_witness(
+def fit_weighted(
     features: Features, bags: Bags, columns: Sequence[BagLosses], found: Sequence[Witnessed]
 ) -> list[ColumnFit]:
     """Ordinary classification of the bags, each the weighted mean of its instances (6.4)."""
@@ -94,28 +139,14 @@ def fit_witness(
     ]
 
 
-class ChunkedFit(NamedTuple):
-    """The posteriors of all columns, λ of the last temperature, and what share of the variance features leave over."""
-
-    fits: list[ColumnFit]
-    sharpness: float
-    left_over: float
-
-
-@torch.no_grad()
-def fit_witness_chunks(
-    features: Features, bags: Bags, columns: Sequence[BagLosses], schedule: Schedule, limits: ModeLimits
-) -> ChunkedFit:
-    """The same with rows in chunks, the annealing of the weights before it included."""
-    chunks = chunks_of(features, bags, LossColumns(columns, bags.offsets))
-    n_chunks = sum(1 for _ in chunk_slices(bags, features.n_columns))
-    fits, sharpness, left_over = [], 0.0, 0.0
-    for column in range(len(columns)):
-        weights = ChunkedWeights(chunks.through(OfColumn(column)), n_chunks, features.n_columns, features.n_inducing)
-        annealed = anneal(weights, schedule, limits)
-        fits.append(ColumnFit(*weights.posterior(), annealed.trace))
-        sharpness, left_over = max(sharpness, annealed.sharpness), weights.share_left_over
-    return ChunkedFit(fits, sharpness, left_over)
+def share_left_over(features: Features, bags: Bags) -> float:
+    """Mean κ over mean k(x, x)."""
+    left = total = 0.0
+    for _, design in features.designs(bags):
+        own = design.phi[:, : features.n_inducing]
+        left += float(design.kappa.sum())
+        total += float(design.kappa.sum() + own.square().sum())
+    return left / total if total > 0 else 0.0
 
 
 def joint_posterior(fits: Sequence[ColumnFit], link: Link) -> GaussianPosterior:

@@ -35,7 +35,7 @@ class Loss(Protocol):
         """Φᵀ H Φ."""
 
 
-class Tangent(NamedTuple):
+class SecondOrder(NamedTuple):
     """S, ∇S and A at some v."""
 
     height: float
@@ -49,7 +49,7 @@ class Objective(Protocol):
     def height(self, v: Tensor) -> float:
         """S(v)."""
 
-    def tangent(self, v: Tensor) -> Tangent:
+    def second_order(self, v: Tensor) -> SecondOrder:
         """S, ∇S and A at v."""
 
 
@@ -63,11 +63,11 @@ class OfRows:
         """S(v)."""
         return float(self._loss.value(self._phi @ v) + 0.5 * v @ v)
 
-    def tangent(self, v: Tensor) -> Tangent:
+    def second_order(self, v: Tensor) -> SecondOrder:
         """S, ∇S and A at v."""
         F = self._phi @ v
         gradient = self._phi.T @ self._loss.slope(F) + v
-        return Tangent(self.height(v), gradient, precision(self._loss, self._phi, F))
+        return SecondOrder(self.height(v), gradient, precision(self._loss, self._phi, F))
 
 
 class ModeLimits(NamedTuple):
@@ -97,7 +97,7 @@ class Newton:
 
     def step(self) -> Report:
         """One step downhill; reports −S before it and the largest entry of the gradient."""
-        height, gradient, curvature = self._objective.tangent(self.v)
+        height, gradient, curvature = self._objective.second_order(self.v)
         self.v = self._search(height, gradient, -_safe_solve(curvature, gradient))
         return Report(-height, float(gradient.abs().max()))
 
@@ -165,7 +165,7 @@ def log_evidence(loss: Loss, phi: Tensor, mode: Tensor, floor: float = FLOOR) ->
     return -(loss.value(F) + 0.5 * v @ v + 0.5 * _projected_logdet(precision(loss, phi, F), floor))
 
 
-def evidence_at(mode: Tangent) -> Tensor:
+def evidence_at(mode: SecondOrder) -> Tensor:
     """(6.5) at the mode of a convex loss."""
     return -(mode.height + 0.5 * _projected_logdet(mode.precision, FLOOR))
 

@@ -19,7 +19,7 @@ from bagwise.gp.features import Features
 from bagwise.inference.chains.class_gibbs import ClassGibbs
 from bagwise.inference.chunks import in_memory
 from bagwise.inference.class_engines import by_class_mean_field, by_class_sites
-from bagwise.inference.class_left_out import LeftOut, Stated
+from bagwise.inference.class_left_out import LeftOut, StatedBags
 from bagwise.inference.class_start import guessed_classes, leaves_choice
 from bagwise.inference.engines import NEARLY, Inferred, Limits
 from bagwise.inference.kernel_learning.learn import STAGES, Learned, learn_features
@@ -180,7 +180,7 @@ def _guessed_again(model: Any, read: ClassInput, last: _Reached) -> _Reached:
 def _guess(model: Any, read: ClassInput, first: Features, learned: Learned) -> _Reached:
     features, bags = learned.features, read.bags
     guess = guessed_classes(features, bags, read.evidence, model.seed_)
-    asked = LeftOut(features, Stated(bags, read.evidence), model.seed_)
+    asked = LeftOut(features, StatedBags(bags, read.evidence), model.seed_)
     return _Reached(learned, first, read._replace(evidence=guess.evidence), guess.left_out, asked)
 
 
