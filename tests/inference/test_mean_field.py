@@ -184,11 +184,15 @@ def test_single_precision_chunks_are_added_in_double_precision():
     assert sums["n"].dtype == torch.float64
 
 
-def test_single_precision_stops_where_rounding_begins_and_not_later_than_double():
-    bags, y, features = problem(0)
+@pytest.mark.parametrize("seed", range(4))
+def test_single_precision_stops_where_rounding_begins(seed):
+    """Near there steps are noisy: it may take some more of them than double precision."""
+    bags, y, features = problem(seed)
     single = features_of(bags, dtype=torch.float32)
     states = [mean_field(some, bags, y) for some in (features, single)]
     assert states[1].reachable == pytest.approx(10 * np.finfo(np.float32).eps * np.sqrt(bags.n_instances))
     assert states[0].reachable < 1e-12
-    lengths = [len(iterate(s.lbfgs_step, name="", max_iter=200, tol=max(1e-6, s.reachable))) for s in states]
-    assert lengths[1] <= lengths[0]
+    double, rough = (iterate(s.lbfgs_step, name="", max_iter=200, tol=max(1e-6, s.reachable)) for s in states)
+    assert double.converged
+    assert rough.converged
+    assert len(rough) <= 3 * len(double)
