@@ -87,6 +87,14 @@ def test_a_missing_label_says_nothing_and_leaves_the_other_bags_alone():
     torch.testing.assert_close(g[:2], g_alone, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("far", [1e10, -1e10])
+def test_a_missing_label_says_nothing_however_far_out_its_instances_lie(far):
+    f, labels = torch.tensor([[far], [0.3]], dtype=torch.float64), torch.tensor([[torch.nan], [1.0]]).double()
+    log_z, g = label_terms(f, labels, segments_of([1, 1]))
+    assert log_z[0, 0] == g[0, 0] == 0.0
+    assert bool(torch.isfinite(g).all())
+
+
 def test_g_is_the_gradient_of_log_z():
     generator = torch.Generator().manual_seed(1)
     f = torch.randn(9, 2, dtype=torch.float64, generator=generator)

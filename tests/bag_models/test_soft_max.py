@@ -1,5 +1,7 @@
 """The losses of the soft maximum and of the witness, against automatic differentiation."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -7,12 +9,14 @@ from tests.problems import segments_of
 
 from bagwise.bag_models.soft_max import (
     BagLosses,
+    LossColumns,
     Pooling,
     SoftMaxLoss,
     WitnessLoss,
     hard_witness,
     soft_witness,
     uniform_weights,
+    weighted_losses,
 )
 from bagwise.numerics.links import LINKS
 
@@ -106,3 +110,12 @@ def test_weights_of_witnesses_add_up_to_one_and_harden_with_sharpness(F):
     assert (hard_witness(F, segments)[segments.offsets[2] : segments.offsets[3]].argmax()) == F[4:8].argmax()
     tied = hard_witness(torch.zeros(15, dtype=F.dtype), segments)
     torch.testing.assert_close(tied, uniform_weights(segments))
+
+
+@pytest.mark.parametrize("weight", [None, np.ones(10_000)])
+def test_losses_of_some_bags_travel_without_those_of_others(weight):
+    labels = torch.arange(20_000, dtype=torch.float64).reshape(10_000, 2) % 2
+    columns = weighted_losses(labels, LINKS["probit"], weight)
+    chunk = LossColumns(columns, np.arange(10_001)).chunk(slice(40, 50), torch.float64, labels.device)
+    assert len(pickle.dumps(chunk)) < 10_000
+    assert torch.equal(chunk.of_column(1).labels, labels[40:50, 1])

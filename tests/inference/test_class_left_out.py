@@ -122,8 +122,8 @@ def test_a_kernel_that_remembers_every_row_is_refuted():
     right, forgetful = (LeftOut(features_for(some.bags, lengthscale), some, 0) for lengthscale in (2.0, 0.05))
     assert right.given_guesses.sum() > MANY * math.log(2 / 3) + 5.0 > forgetful.given_guesses.sum() + 5.0
     assert right.given_sets.sum() > forgetful.given_sets.sum() + 5.0
-    assert right.refutes(forgetful)
-    assert not forgetful.refutes(right)
+    assert right.refutes(forgetful, 3.0)
+    assert not forgetful.refutes(right, 0.0)
 
 
 def said(*logs):
@@ -137,20 +137,29 @@ NOTHING = (math.nan,)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "refuted"),
+    ("one", "other", "errors", "refuted"),
     [
-        ((-1.0,) * 9, (-1.1,) * 9, True),
-        ((-1.0,) * 9, (-1.0,) * 9, False),
-        ((-1.0,) * 9, (-0.9,) * 9, False),
-        ((-1.0,) * 4, (-3.0, -1.0, -1.0, -1.0), False),  # one bag alone
-        ((-1.0,) * 9, NOTHING, True),
-        (NOTHING, (-1.0,) * 9, False),
-        (NOTHING, NOTHING, False),
-        ((), (), False),
+        ((-1.0,) * 20, (-1.1,) * 20, 3.0, True),
+        ((-1.0,) * 19, (-1.1,) * 19, 3.0, False),  # too few to say
+        ((-1.0,) * 20, (-1.0,) * 20, 0.0, False),
+        ((-1.0,) * 20, (-0.9,) * 20, 0.0, False),
+        ((-1.0,) * 20, (-3.0, *(-1.0,) * 19), 3.0, False),  # one bag alone
+        ((-1.0,) * 20, (-3.0, *(-1.0,) * 19), 0.0, True),
+        ((-1.0,) * 9, NOTHING, 3.0, True),
+        (NOTHING, (-1.0,) * 9, 0.0, False),
+        (NOTHING, NOTHING, 0.0, False),
+        ((), (), 0.0, False),
     ],
 )
-def test_features_are_refuted_where_bags_speak_against_them_clearly(one, other, refuted):
-    assert said(*one).refutes(said(*other)) == refuted
+def test_features_are_refuted_where_bags_speak_against_them_clearly(one, other, errors, refuted):
+    assert said(*one).refutes(said(*other), errors) == refuted
+
+
+def test_a_gain_must_exceed_so_many_standard_errors_of_the_sum():
+    gain = np.tile([0.0, 1.0], 20)  # a sum of 20, with a standard error of 3.2
+    one, other = said(*np.zeros(40)), said(*-gain)
+    assert one.refutes(other, 6.2)
+    assert not one.refutes(other, 6.3)
 
 
 def test_answer_that_makes_sets_more_probable_is_preferred():

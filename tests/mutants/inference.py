@@ -435,7 +435,8 @@ MUTANTS = [
             "order[np.lexsort(stated.evidence.table[order].T)]",
             "order[np.arange(len(order))]",
         ),
-        ("a difference is clear however much it varies", "_CLEARLY * np.sqrt(len(gain))", "0.0 * np.sqrt(len(gain))"),
+        ("a difference is clear however much it varies", "errors * np.sqrt(len(gain))", "0.0 * np.sqrt(len(gain))"),
+        ("two bags refute", "return len(gain) >= _FEWEST and ", "return len(gain) > 0 and "),
         ("a single bag decides", "found.clip(_LEAST)", "found.clip(1e-300)"),
         (
             "none of the classes is always possible",

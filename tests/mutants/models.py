@@ -222,6 +222,11 @@ MUTANTS = [
             "if one is plain or not _refuted(one, plain))",
             "if one)",
         ),
+        (
+            "another kind of kernel must be spoken against clearly",
+            "_CLEARLY if one.first is plain.first else 0.0",
+            "_CLEARLY",
+        ),
         ("the kernel of the least worth is kept", "key=_worth, reverse=True)", "key=_worth)"),
     ),
     *mutants_of(

@@ -84,6 +84,16 @@ MUTANTS = [
         ("sweeps after the last state are not made again", "elif self._sweeps > journal.last_state:", "elif False:"),
     ),
     *mutants_of(
+        "inference/laplace/annealing.py",
+        "scale/test_cluster.py ::test_witnesses_that_were_interrupted_are_continued_to_the_same_model",
+        ("the end of an interrupted fit is written down", "    if trace.interrupted:\n", "    if False:\n"),
+    ),
+    *mutants_of(
+        "bag_models/soft_max.py",
+        "bag_models/test_soft_max.py ::test_losses_of_some_bags_travel_without_those_of_others",
+        ("a chunk travels with the labels of all bags", "self.labels.clone()", "self.labels"),
+    ),
+    *mutants_of(
         "scale/cluster.py",
         "scale/test_cluster.py ::test_rows_of_a_file_are_read_by_workers_alone_to_the_model_of_one_process",
         ("rows read by workers are put aside in the first window", "start + some[name], rows", "some[name], rows"),

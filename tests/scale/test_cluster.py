@@ -240,6 +240,23 @@ def test_killed_client_is_continued_by_another_to_the_same_model(cluster, client
     assert not folder.exists()
 
 
+def test_witnesses_that_were_interrupted_are_continued_to_the_same_model(client, tmp_path):
+    """The end of an interrupted fit looks at all chunks again, which the one that goes on must not meet."""
+    bags, y = problem()
+    settings, folder = MODELS["witnesses"][1], tmp_path / "checkpoint"
+
+    def interrupt(iteration, _):
+        if iteration == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), bagwise.scale.on(client, checkpoint=folder):
+        bagwise.GPMIL(**settings, callback=interrupt).fit(bags, y)
+    assert len(list(folder.glob("*/sums-*"))) > 2
+    with bagwise.scale.on(client, checkpoint=folder):
+        model = bagwise.GPMIL(**settings).fit(bags, y)
+    assert digest(model) == serial("gpmil", settings, bags, y)
+
+
 def test_checkpoint_of_other_labels_is_not_continued(client, tmp_path):
     bags, y = problem()
     settings = {**SMALL, "max_iter": 3}

@@ -35,13 +35,12 @@ def label_terms(f: Tensor, labels: Tensor, segments: Segments, noise: float = 0.
     log_z = torch.where(labels == 1, logs.some, logs.none)
     weight = torch.where(labels == 1, logs.none - logs.some, torch.zeros_like(logs.none))
     missing = torch.isnan(labels)
-    sign = torch.sign(labels - 0.5).masked_fill(missing, 0.0)
-    g = segments.spread(sign) * torch.exp(log_pdf(f) - logs.negative + segments.spread(weight))
+    g = segments.spread(torch.sign(labels - 0.5)) * torch.exp(log_pdf(f) - logs.negative + segments.spread(weight))
     if noise > 0:
         right = log_z + math.log1p(-2.0 * noise)
         log_z = torch.logaddexp(right, torch.full_like(right, math.log(noise)))
         g = g * segments.spread(torch.exp(right - log_z))
-    return log_z.masked_fill(missing, 0.0), g
+    return log_z.masked_fill(missing, 0.0), g.masked_fill(segments.spread(missing), 0.0)
 
 
 def count_terms(f: Tensor, potentials: CountPotentials, known: Tensor) -> tuple[Tensor, Tensor]:

@@ -93,6 +93,10 @@ class BagLosses(NamedTuple):
         """The losses of some bags."""
         return BagLosses(self.labels[chosen], self.link, None if self.weight is None else self.weight[chosen])
 
+    def on_its_own(self) -> "BagLosses":
+        """The same in memory of its own."""
+        return BagLosses(self.labels.clone(), self.link, None if self.weight is None else self.weight.clone())
+
     def _signs(self) -> tuple[Tensor, Tensor]:
         """±1 for every bag, and how many times it counts: not at all without a label."""
         sign, seen = signs(self.labels)
@@ -121,8 +125,8 @@ class LossColumns:
         return self._offsets
 
     def chunk(self, part: slice, dtype: torch.dtype, device: torch.device) -> ColumnsOfLosses:
-        """Those of a run of bags."""
-        return ColumnsOfLosses(tuple(column.some(part) for column in self._columns))
+        """Those of a run of bags, which share no memory with those of others: they may travel."""
+        return ColumnsOfLosses(tuple(column.some(part).on_its_own() for column in self._columns))
 
 
 def weighted_losses(labels: Tensor, link: Link, weight: NDArray[np.float64] | None) -> list[BagLosses]:

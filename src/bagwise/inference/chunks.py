@@ -97,6 +97,9 @@ class HeldChunks(Chunks, Protocol):
     def for_others(self) -> list[Any]:
         """What is remembered, so that it needs neither these chunks nor those before them any more."""
 
+    def stop_recording(self) -> None:
+        """What follows is only the end of a fit that was interrupted: whoever goes on with it must not meet it."""
+
 
 class TreeSum:
     """Adds sums in a tree that depends on nothing but how many there are: ((0 + 1) + (2 + 3)) + (4 + 5) …
@@ -163,6 +166,9 @@ class InMemory:
     def for_others(self) -> list[Any]:
         """What is remembered."""
         return self.remembered
+
+    def stop_recording(self) -> None:
+        """Nothing is recorded."""
 
 
 class Seen(Sequence[Chunk]):

@@ -6,7 +6,7 @@ answer of every half is found from nothing, guesses included, and says how proba
 class of a bag being one of all that there are.
 
 Half of the bags make worse guesses than all of them, and one wrong guess leads to others. So this is a coarse judge: it
-tells answers apart, and refuses kernels that it speaks against clearly, but does not choose among others.
+tells answers apart, and may speak against a kernel, but does not choose among kernels.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from bagwise.predict.points import Fitted
 MOST_ROWS = 30_000  # of all bags that are asked
 _SWEEPS, _ENOUGH = 30, 2e-2  # of an answer, which need not settle for good, and how far it may still move
 _LEAST = 1e-9  # probability of a set that counts as such: no bag decides alone
-_CLEARLY = 3.0  # standard errors of a sum over bags
+_FEWEST = 20  # bags whose gains have a standard error
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -77,12 +77,15 @@ class LeftOut:
         """Whether the second answer makes the sets more probable."""
         return bool(self.given_sets.sum() > self.given_guesses.sum())
 
-    def refutes(self, other: "LeftOut") -> bool:
-        """Whether these features make the sets clearly more probable than others do, or those lead to no answer."""
+    def refutes(self, other: "LeftOut", errors: float) -> bool:
+        """Whether these features make the sets more probable than others do, by so many standard errors of the sum.
+
+        Where the others lead to no answer they are refuted, too. Few bags refute nothing else.
+        """
         gain = self.given_guesses - other.given_guesses
         if np.isnan(gain).any():
             return not np.isnan(self.given_guesses).any()
-        return bool(gain.sum() > _CLEARLY * np.sqrt(len(gain)) * gain.std()) if len(gain) else False
+        return len(gain) >= _FEWEST and bool(gain.sum() > errors * np.sqrt(len(gain)) * gain.std(ddof=1))
 
 
 def halves(stated: StatedBags, seed: int) -> list[tuple[StatedBags, StatedBags]]:

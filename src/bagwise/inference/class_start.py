@@ -11,9 +11,9 @@ that one. A labelling of all bags is not explained by such a model. So classes a
 
 Every class is guessed about as often as it is named (``class_law.py``): strictly so at first, loosely later on.
 
-Kernels are judged by the log evidence of the guesses, which lies below that of the sets. The posterior given the
-guesses and the one given the sets, reached from there, are compared by how probable they make the sets of bags left out
-(``ClassPropagation.left_out``).
+Kernels are learned by the log evidence of the guesses, which lies below that of the sets. Kernels that led to different
+guesses are compared by how probable they make the sets of bags left out (``judged_left_out``). The posterior given the
+guesses and the one given the sets, reached from there, are compared by halves of the bags (``class_left_out.py``).
 """
 
 import functools

@@ -304,6 +304,10 @@ class ClusterChunks:
         self._write_down()
         return self.remembered
 
+    def stop_recording(self) -> None:
+        """The journal stays as it is."""
+        self._journal = None
+
     def _made_now(self, step: Step, shared: Any, each: Sequence[Any] | None) -> Sums:
         self._submit(step, shared, each)
         total: Sums = self._reduced().result()

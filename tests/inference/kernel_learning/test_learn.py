@@ -260,7 +260,7 @@ def test_every_stage_has_more_bags_than_the_last():
         assert [len(some) for some, _ in stages(bags, evidence, rows=rows)] == expected
 
 
-def test_all_rows_are_learned_from_unless_fewer_are_named():
+def test_all_rows_of_few_bags_are_learned_from_unless_fewer_are_named():
     bags, evidence = many_sizes()
     assert stages(bags, evidence)[-1][0].n_instances == bags.n_instances
     assert stages(bags, evidence, rows=bags.n_instances - 1)[-1][0].n_instances < bags.n_instances

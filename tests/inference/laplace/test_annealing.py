@@ -17,11 +17,13 @@ from bagwise.inference.laplace.annealing import (
     Schedule,
     WeightsInMemory,
     anneal,
+    anneal_columns,
     annealed_weights,
     sharpness_at,
 )
 from bagwise.inference.laplace.mode import ModeLimits
 from bagwise.inference.laplace.pooled_rows import rows_of
+from bagwise.inference.loop import Watch
 
 
 def test_annealing_settles_and_finds_the_witnesses(problem):
@@ -130,3 +132,17 @@ def test_the_witness_is_the_largest_score(problem):
     F = torch.from_numpy(np.random.default_rng(5).normal(size=bags.n_instances))
     segments = segments_of(bags.sizes)
     assert (hard_witness(F, segments) == 1.0).sum() == len(bags)
+
+
+def test_columns_after_an_interruption_get_one_round_each(problem):
+    bags, labels = problem
+    rows = rows_of(exact_features(bags), bags, exact=True)(exact_features(bags).kernel)
+
+    def interrupt(iteration, _):
+        if iteration == 3:
+            raise KeyboardInterrupt
+
+    limits = ModeLimits(40, 1e-9, Watch("", 0, interrupt))
+    weights = (WeightsInMemory(rows, losses(column)) for column in (labels, 1.0 - labels, labels))
+    rounds = [len(found.trace) for _, found in anneal_columns(weights, Schedule(3), limits)]
+    assert rounds == [3, 1, 1]

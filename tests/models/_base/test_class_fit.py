@@ -1,5 +1,7 @@
 """BagGP fitted to classes and candidates."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from tests.models.class_problems import FAST, NAMES, problem
@@ -14,15 +16,15 @@ from bagwise.models._base import class_fit
 
 
 class Said:
-    """What bags left out say: the kernels that they speak against, whoever asks."""
+    """What bags left out say: by how many standard errors they speak against a kernel, whoever asks."""
 
-    refuted: tuple = ()
+    against: ClassVar[dict] = {}
 
     def __init__(self, kernel, stated, seed):
         self.kernel = kernel
 
-    def refutes(self, other):
-        return other.kernel in Said.refuted
+    def refutes(self, other, errors):
+        return Said.against.get(other.kernel, 0.0) > errors
 
 
 @pytest.fixture
@@ -58,9 +60,10 @@ def test_kernel_of_the_guesses_that_predict_sets_of_bags_left_out_best_is_kept(w
 
 def test_kernel_that_bags_left_out_speak_against_is_not_kept(worth, monkeypatch):
     worth |= {"linear": -4.0, "linear learned": -3.0, "rbf learned learned": -1.0}
-    monkeypatch.setattr(Said, "refuted", ("linear", "linear learned"))
-    assert kept_kernel() == "rbf learned learned"
-    monkeypatch.setattr(Said, "refuted", ("linear", "linear learned", "rbf learned", "rbf learned learned", "rbf"))
+    assert kept_kernel() == "linear learned"
+    monkeypatch.setattr(Said, "against", dict.fromkeys(("linear", "linear learned", "rbf learned learned"), 2.0))
+    assert kept_kernel() == "rbf learned learned"  # of the first kind, against which they must speak clearly
+    monkeypatch.setattr(Said, "against", dict.fromkeys(worth, 4.0))
     assert kept_kernel() == "rbf"  # there is nothing to go back to behind the first
 
 

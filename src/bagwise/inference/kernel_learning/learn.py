@@ -32,7 +32,7 @@ from bagwise.inference.kernel_learning.settings import AnyEvidence, LearningSett
 from bagwise.inference.loop import Trace, Watch
 from bagwise.inference.rows_at_hand import gather_rows
 
-STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of all that there are
+STAGES = (3_000, 30_000)  # rows of the first searches; the last one is of as many as matter
 LATER_STAGES = (300_000, 3_000_000, 30_000_000)  # between them, where at least three times as many are to come
 LEAST_BAGS = 60  # however large they are …
 LEAST_OF_A_CLASS = 12  # … and so many for every class
@@ -217,7 +217,7 @@ class _Stage(NamedTuple):
 
 
 class _StageBags(NamedTuple):
-    """The bags of a stage, what they state, and their share of the rows that are learned from in the end."""
+    """The bags of a stage, what they state, and their share of the rows that could be learned from."""
 
     bags: Bags
     evidence: AnyEvidence

@@ -11,8 +11,8 @@ does not average: with ``averaged=False`` the weights are those of the last roun
 """
 
 import functools
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -76,6 +76,9 @@ class WeightedBags(Protocol):
     def moved(self) -> float:
         """The largest change of a weight since this was asked last."""
 
+    def stop_recording(self) -> None:
+        """What follows is only the end of a fit that was interrupted."""
+
 
 class WeightsInMemory:
     """The weights of rows that are pooled in memory."""
@@ -110,6 +113,9 @@ class WeightsInMemory:
         change = float((self.weights - self._before).abs().max())
         self._before = self.weights
         return change
+
+    def stop_recording(self) -> None:
+        """Nothing is recorded."""
 
 
 class Annealing:
@@ -154,6 +160,7 @@ class Annealed(NamedTuple):
 
 
 _QUICK = ModeLimits(ROUNDS, _SETTLED)
+Weights = TypeVar("Weights", bound=WeightedBags)
 
 
 @torch.no_grad()
@@ -162,8 +169,21 @@ def anneal(bags: WeightedBags, schedule: Schedule, limits: ModeLimits = _QUICK) 
     state = Annealing(bags, schedule)
     most = ROUNDS * (schedule.most_stages - 1) + limits.max_iter
     trace = iterate(state.step, name="log evidence", max_iter=most, tol=limits.tol, watch=limits.watch, open_end=True)
+    if trace.interrupted:
+        bags.stop_recording()
     state.finish()
     return Annealed(trace, sharpness_at(state.stage))
+
+
+def anneal_columns(
+    bags: Iterable[Weights], schedule: Schedule, limits: ModeLimits
+) -> Iterator[tuple[Weights, Annealed]]:
+    """One label column after the other; where one was interrupted the next ones get a single round each."""
+    for each in bags:
+        found = anneal(each, schedule, limits)
+        yield each, found
+        if found.trace.interrupted:
+            schedule, limits = Schedule(1), limits._replace(max_iter=1)
 
 
 def annealed_weights(rows: PooledRows, losses: BagLosses, schedule: Schedule) -> Tensor:

@@ -70,6 +70,10 @@ class ChunkedWeights:
         """The largest change of a weight since this was asked last."""
         return float(self._chunks.sweep(compare_step, len(self._numbers), self._numbers)["change"].max())
 
+    def stop_recording(self) -> None:
+        """What follows is only the end of a fit that was interrupted."""
+        self._chunks.stop_recording()
+
     def posterior(self) -> BagPosterior:
         """The Gaussian around the mode at the present weights."""
         at_mode, log_evidence = self._fitted()

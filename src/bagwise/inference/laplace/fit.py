@@ -12,7 +12,7 @@ from bagwise.bags import Bags
 from bagwise.gp.features import Features, chunk_slices, reassembled
 from bagwise.gp.posterior import GaussianPosterior
 from bagwise.inference.chunks import OfColumn
-from bagwise.inference.laplace.annealing import Schedule, WeightsInMemory, anneal, annealed_weights
+from bagwise.inference.laplace.annealing import Schedule, WeightsInMemory, anneal_columns, annealed_weights
 from bagwise.inference.laplace.chunked_weights import ChunkedWeights
 from bagwise.inference.laplace.mode import FLOOR, Loss, ModeLimits, find_mode, log_evidence, precision, projected_factor
 from bagwise.inference.laplace.pooled_rows import PooledRows, SparseLinearRows
@@ -96,14 +96,13 @@ def fit_witness(
     """Weights by annealing, and given these the posterior of every column: of rows pooled in memory, or in chunks."""
     if rows is None:
         return _fit_chunks(features, bags, columns, schedule, limits)
-    weights = [WeightsInMemory(rows, losses) for losses in columns]
-    annealed = [anneal(each, schedule, limits) for each in weights]
+    weights = (WeightsInMemory(rows, losses) for losses in columns)
+    annealed = list(anneal_columns(weights, schedule, limits))
     if isinstance(rows, SparseLinearRows):
-        means = torch.cat([rows.means(each.weights) for each in weights])
+        means = torch.cat([rows.means(each.weights) for each, _ in annealed])
         features = reassembled(features, inducing=means, origin="weighted means of the bags")
-    found = [Witnessed(each.weights, how.trace) for each, how in zip(weights, annealed, strict=True)]
-    fits = fit_weighted(features, bags, columns, found)
-    return WitnessFit(features, fits, max(how.sharpness for how in annealed), 0.0)
+    fits = fit_weighted(features, bags, columns, [Witnessed(each.weights, how.trace) for each, how in annealed])
+    return WitnessFit(features, fits, max(how.sharpness for _, how in annealed), 0.0)
 
 
 def _fit_chunks(
@@ -112,9 +111,11 @@ def _fit_chunks(
     chunks = chunks_of(features, bags, LossColumns(columns, bags.offsets))
     n_chunks = sum(1 for _ in chunk_slices(bags, features.n_columns))
     fits, sharpness, left_over = [], 0.0, 0.0
-    for column in range(len(columns)):
-        weights = ChunkedWeights(chunks.through(OfColumn(column)), n_chunks, features.n_columns, features.n_inducing)
-        annealed = anneal(weights, schedule, limits)
+    columnwise = (
+        ChunkedWeights(chunks.through(OfColumn(column)), n_chunks, features.n_columns, features.n_inducing)
+        for column in range(len(columns))
+    )
+    for weights, annealed in anneal_columns(columnwise, schedule, limits):
         fits.append(ColumnFit(*weights.posterior(), annealed.trace))
         sharpness, left_over = max(sharpness, annealed.sharpness), weights.share_left_over
     return WitnessFit(features, fits, sharpness, left_over)

@@ -38,6 +38,7 @@ from bagwise.models._base.first_features import (
 from bagwise.models._base.learned_nothing import warn_if_alike
 
 CLASS_KINDS = ("candidates", "class")
+_CLEARLY = 3.0  # standard errors by which bags left out have to speak against a kernel of the first kind
 
 
 def states_classes(model: Any, y: Any, bags: Bags, *, keyed: bool) -> bool:
@@ -155,14 +156,19 @@ def _reached_by_guesses(model: Any, read: ClassInput, firsts: Sequence[Features]
 
 
 def _kept(met: Sequence[_Reached]) -> _Reached:
-    """The one of most worth that bags left out do not speak against, for the very first one."""
+    """The one of most worth that bags left out do not speak against, for the very first one.
+
+    Against another kind of kernel they need not speak clearly.
+    """
     plain = met[0]
     ordered = sorted(met, key=_worth, reverse=True)
     return next(one for one in ordered if one is plain or not _refuted(one, plain))
 
 
 def _refuted(one: _Reached, plain: _Reached) -> bool:
-    return one.left_out is not None and plain.left_out is not None and plain.left_out.refutes(one.left_out)
+    assert one.left_out is not None
+    assert plain.left_out is not None
+    return plain.left_out.refutes(one.left_out, _CLEARLY if one.first is plain.first else 0.0)
 
 
 def _first_guesses(model: Any, read: ClassInput, first: Features) -> Iterator[_Reached]:
