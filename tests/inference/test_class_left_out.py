@@ -189,4 +189,4 @@ def test_who_interrupts_the_asking_is_heard(monkeypatch):
         class_left_out, "iterate", lambda *given, **how: dataclasses.replace(iterate(*given, **how), interrupted=True)
     )
     with pytest.raises(KeyboardInterrupt):
-        LeftOut(features_for(some.bags, 2.0), some, 0).given_guesses  # noqa: B018
+        _ = LeftOut(features_for(some.bags, 2.0), some, 0).given_guesses
